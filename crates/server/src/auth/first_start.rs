@@ -1,19 +1,20 @@
-//! The administrator's first password.
+//! The superuser's generated first password.
 
 use thalweg_query::{BOOTSTRAP_ROLE, Database, ScramVerifier};
 use thalweg_types::Result;
 
 use super::{Policy, secret};
 
-/// Letters and digits that are not taken for each other; 32, so that each holds five bits.
+/// 32 letters and digits that are hard to confuse; each carries five bits.
 const ALPHABET: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 const LENGTH: usize = 24;
 
-/// Gives the superuser a password where one is needed to come in and there is none. Returns it, to
-/// be shown once to whoever starts the server; only its verifier is kept.
+/// Generates a password for the superuser if the policy requires passwords and it has none. Returns
+/// the password, which is shown once to the person who starts the server; the database stores only
+/// its verifier.
 ///
 /// # Errors
-/// Where it could not be kept.
+/// If the verifier could not be stored.
 pub async fn administrator_password(database: &Database, policy: Policy) -> Result<Option<String>> {
     let has_one = || database.role(BOOTSTRAP_ROLE).is_some_and(|role| role.password.is_some());
     if !policy.needs_passwords() || has_one() {
@@ -21,7 +22,7 @@ pub async fn administrator_password(database: &Database, policy: Policy) -> Resu
     }
     let letter = |byte: &u8| char::from(ALPHABET[usize::from(byte % 32)]);
     let password: String = secret()[..LENGTH].iter().map(letter).collect();
-    // The password itself is in no statement.
+    // The statement contains the verifier, never the password itself.
     let verifier = ScramVerifier::of_password(&password, database.env().random.as_ref());
     let statement = format!("ALTER ROLE {BOOTSTRAP_ROLE} PASSWORD '{}'", verifier.to_text());
     database.session().execute(&statement).await?;

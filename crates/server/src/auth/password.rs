@@ -1,4 +1,4 @@
-//! Users, by what the database knows of them.
+//! Authentication of users against the roles of the database.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,30 +15,31 @@ use super::throttle::{Lane, Throttle, Turn};
 use super::tokens::{Grounds, Tokens};
 use super::{refused, secret};
 
-/// The least time after which an attempt looks again whether it has its turn.
+/// Minimum interval between two checks of a waiting attempt.
 const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 
-/// Somebody who showed who they are.
+/// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The role that sessions are opened for.
     pub user: String,
 }
 
-/// Checks who clients are. One for all front ends, so that all of them slow down the same guesser.
+/// Authenticates clients. All front ends share one instance, so that a guesser is throttled across
+/// all of them.
 pub struct Users {
     database: Database,
-    /// Makes up what users that are not there are answered; another one after each start.
+    /// Seeds the fake verifiers of unknown users; regenerated at each start.
     seed: [u8; 32],
     remembered: Mutex<Remembered>,
     throttle: Mutex<Throttle>,
-    /// Passwords that are hashed at once: a crowd must not take every core.
+    /// Limits concurrent password hashing, so that a crowd of logins cannot take every core.
     hashing: Semaphore,
     tokens: Mutex<Tokens>,
 }
 
 impl Users {
-    /// The users of a database, where clients have so much time to show who they are.
+    /// The users of a database. `time` is the time that clients have to authenticate.
     #[must_use]
     pub fn new(database: Database, time: Duration) -> Users {
         Users {
@@ -51,9 +52,9 @@ impl Users {
         }
     }
 
-    /// What a SCRAM exchange with a user goes by. For somebody who is not there, or has no password
-    /// or none that is still good, it is one that no password has, the same each time: the exchange
-    /// fails at its end, as with a wrong password.
+    /// The verifier for a SCRAM exchange with a user. An unknown user, or one without a valid
+    /// password, gets a fake verifier that matches no password and is the same each time. The
+    /// exchange then fails at its end, as with a wrong password.
     #[must_use]
     pub fn verifier(&self, user: &str) -> ScramVerifier {
         let nobody = || ScramVerifier::of_nobody(&self.seed, user);
@@ -67,11 +68,11 @@ impl Users {
         role.valid_until.is_none_or(|end| now < end)
     }
 
-    /// Checks a password that came as it is.
+    /// Checks a password that was sent in plain text.
     ///
     /// # Errors
-    /// One and the same for a wrong password and a user that is not there; and where a user whose
-    /// password is right may not log in.
+    /// If the password is wrong or the user does not exist, with the same error for both, or if a
+    /// user with the right password may not log in.
     pub async fn check_password(
         &self,
         user: &str,
@@ -80,7 +81,7 @@ impl Users {
     ) -> Result<Identity> {
         let verifier = self.verifier(user);
         let proof = self.remembered.lock().proof(user, password, &verifier);
-        // That a password is remembered tells a guesser as much as that it is right.
+        // A guess pays for an attempt first: a cache hit would reveal as much as a full check.
         self.attempt(user, peer).await?;
         if self.remembered.lock().knows(&proof) {
             self.succeeded(user, peer);
@@ -99,21 +100,21 @@ impl Users {
         Ok(identity)
     }
 
-    /// Lets somebody in who showed, or is trusted, to be a user.
+    /// Opens the door for a user who is authenticated or trusted.
     ///
     /// # Errors
-    /// Where there is no such user, or it may not log in.
+    /// If the user does not exist or may not log in.
     pub fn admit(&self, user: &str) -> Result<Identity> {
         self.database.session_as(user)?;
         Ok(Identity { user: user.to_owned() })
     }
 
-    /// Takes what an attempt to log in needs, and waits for it where passwords are guessed. Belongs
-    /// before any check of a password; [`Users::succeeded`] gives it back.
+    /// Takes the tokens that a login attempt needs, and waits for them if passwords are being
+    /// guessed. Call it before any check of a password; [`Users::succeeded`] gives the tokens back.
     ///
     /// # Errors
-    /// Where there were too many wrong passwords for this user from this address, or for any user
-    /// from it: then the password must not be checked.
+    /// If there were too many wrong passwords for this user from this address, or for any user from
+    /// it. The password must not be checked then.
     pub async fn attempt(&self, user: &str, peer: IpAddr) -> Result<()> {
         let [pair, address] = self.throttle.lock().lanes(user, peer);
         self.take(pair).await.map_err(|()| guessed(user))?;
@@ -148,22 +149,23 @@ impl Users {
         }
     }
 
-    /// An attempt ended with the right password.
+    /// Records that an attempt ended with the right password.
     pub fn succeeded(&self, user: &str, peer: IpAddr) {
         self.throttle.lock().succeeded(user, peer, self.now());
     }
 
-    /// A token that stands for somebody who was let in, for as long as nothing of that changes.
+    /// A new token for an authenticated user. It is valid until it expires or the user's role
+    /// changes.
     #[must_use]
     pub fn issue_token(&self, identity: &Identity) -> String {
         let grounds = self.grounds(&identity.user);
         self.tokens.lock().issue(&identity.user, grounds, self.now())
     }
 
-    /// Whom a token stands for.
+    /// The user of a token.
     ///
     /// # Errors
-    /// Where it is none, or spent, or its user may no longer log in; has another password since, or
+    /// If it is none, or spent, or its user may no longer log in; has another password since, or
     /// a password whose time is over; or is another user of the same name.
     pub fn check_token(&self, token: &str) -> Result<Identity> {
         let tokens = self.tokens.lock();
@@ -178,7 +180,8 @@ impl Users {
         self.admit(&user)
     }
 
-    /// What a user is let in by now: changes with the role, its password, and whether that is good.
+    /// A digest of the reasons for a user's access: the role's id, its password and the password's
+    /// validity. It changes with any of them.
     fn grounds(&self, user: &str) -> Grounds {
         let Some(role) = self.database.role(user) else { return Grounds::default() };
         let password = role.password.as_ref().map_or("", |password| password.0.as_str());
@@ -189,6 +192,7 @@ impl Users {
         digest.finish().as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
+    /// Invalidates a token. Does nothing if it is unknown.
     pub fn revoke_token(&self, token: &str) {
         self.tokens.lock().revoke(token);
     }
@@ -202,7 +206,7 @@ fn hashed_at_once() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2))
 }
 
-/// The same for users that are not there.
+/// The error for throttled attempts. It is the same for unknown users.
 fn guessed(user: &str) -> Error {
     let message = format!("too many failed attempts to log in as user \"{user}\"");
     Error::new(SqlState::TOO_MANY_CONNECTIONS, message)

@@ -1,31 +1,31 @@
-//! Which clients are taken at their word.
+//! The policy of which clients need a password.
 
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 use thalweg_types::{Error, Result, SqlState};
 
-/// What the configuration says.
+/// The configured authentication method.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AuthConfig {
-    /// Trust on a server that only its own machine reaches, passwords on any other.
+    /// Trust on a server that listens on loopback alone, passwords on any other.
     #[default]
     Auto,
     Password,
-    /// Taken for a server that only its own machine reaches.
+    /// Accepted only if the server listens on loopback alone.
     Trust,
 }
 
-/// How a client shows who it is.
+/// The way a client authenticates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// It says so.
+    /// By its claim alone.
     Trust,
     Password,
 }
 
-/// What holds for one server, for as long as it runs.
+/// The authentication policy of one server, fixed while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     trust: bool,
@@ -33,7 +33,7 @@ pub struct Policy {
 
 impl Policy {
     /// # Errors
-    /// Where a server would trust everybody who reaches it from elsewhere.
+    /// If the server would trust clients from other machines.
     pub fn new(config: AuthConfig, listen: &[SocketAddr]) -> Result<Policy> {
         let elsewhere = listen.iter().find(|address| !is_loopback(address.ip()));
         match (config, elsewhere) {
@@ -47,13 +47,14 @@ impl Policy {
         }
     }
 
-    /// What is asked of a client. The peer counts, too: a forwarded port is not the machine itself.
+    /// The method for a client. It depends on the peer as well, since a forwarded port can bring
+    /// clients from other machines.
     #[must_use]
     pub fn method(self, peer: IpAddr) -> Method {
         if self.trust && is_loopback(peer) { Method::Trust } else { Method::Password }
     }
 
-    /// Whether some client is asked for a password.
+    /// True if some client must authenticate with a password.
     #[must_use]
     pub fn needs_passwords(self) -> bool {
         !self.trust

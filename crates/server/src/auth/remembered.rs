@@ -1,15 +1,15 @@
-//! Passwords that were right a moment ago.
+//! A cache of passwords that were verified recently.
 //!
-//! Checking a password takes milliseconds on purpose, and clients of HTTP and Flight send theirs
-//! with each request. What is kept of one that was right is a keyed hash that only this process can
-//! make, over the verifier, too: a changed password is forgotten by itself.
+//! Verifying a password takes milliseconds by design, and clients of HTTP and Flight send theirs
+//! with each request. The cache stores a hash of user, verifier and password under a key that only
+//! this process has. A changed password changes the verifier, so its old entry never matches again.
 
 use std::collections::{HashSet, VecDeque};
 
 use ring::hmac;
 use thalweg_query::ScramVerifier;
 
-/// How many are kept; the oldest goes first.
+/// Maximum number of entries; the oldest is dropped first.
 const REMEMBERED_MAX: usize = 1024;
 
 pub(super) type Proof = [u8; 32];
@@ -29,10 +29,10 @@ impl Remembered {
         }
     }
 
-    /// What stands for a user with this password and verifier.
+    /// The cache entry of a user with this password and verifier.
     pub(super) fn proof(&self, user: &str, password: &str, verifier: &ScramVerifier) -> Proof {
         let mut context = hmac::Context::with_key(&self.key);
-        // With their lengths ahead, no two sets of parts read alike.
+        // Length prefixes make the encoding unambiguous.
         for part in [user.as_bytes(), verifier.to_text().as_bytes(), password.as_bytes()] {
             context.update(&(part.len() as u64).to_le_bytes());
             context.update(part);
@@ -40,7 +40,8 @@ impl Remembered {
         context.sign().as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// A guess that is not remembered tells nothing: the hash cannot be aimed at.
+    /// True if the entry is in the cache. A miss reveals nothing, since a guesser without the key
+    /// cannot aim at a hash.
     pub(super) fn knows(&self, proof: &Proof) -> bool {
         self.known.contains(proof)
     }

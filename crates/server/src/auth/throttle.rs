@@ -1,15 +1,16 @@
-//! Passwords are guessed slowly, on however many connections.
+//! Limits how fast passwords can be guessed, on any number of connections.
 //!
-//! An attempt takes a token before it is checked, and gets it back when the password is right: what
-//! is limited is how many wrong passwords are checked. There are buckets of tokens
+//! An attempt takes tokens before its password is checked, and gets them back if the password is
+//! right. The rate of wrong passwords is thus limited, not the rate of logins. There are token
+//! buckets
 //!
-//! - for each pair of user and address, and for each address. Where one of them is empty, attempts
-//!   wait for tokens, the newest first, and are not checked without one.
-//! - for each user, and for all attempts. Where one of them is empty, an attempt waits for a short
-//!   time, unless its address has let this user in before. Guesses from elsewhere cannot lock a
-//!   user out.
+//! - for each pair of user and address, and for each address. If one of them is empty, attempts
+//! wait for tokens, the newest first, and are not checked without one.
+//! - for each user, and for all attempts together. If one of them is empty, an attempt only waits
+//! for a short time, unless its address has let this user in before. Guesses from elsewhere
+//! therefore cannot lock a user out.
 //!
-//! The newest attempt goes first because those of a guesser fill every queue: a user who comes
+//! The newest attempt goes first because a guesser's attempts fill every queue. A user who arrives
 //! between them is served next, and no order gives a guesser more tokens.
 
 use std::collections::HashMap;
@@ -19,19 +20,19 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// Entries of each table; what matters least is forgotten first.
+/// Maximum entries of each table. The least important entries are dropped first.
 const ENTRIES_MAX: usize = 10_000;
-/// Attempts that wait for one bucket; the oldest is refused for a newer one.
+/// Maximum attempts that wait for one bucket; a newer one displaces the oldest, which is refused.
 const WAITING_MAX: usize = 1_024;
-/// No attempt waits longer for a token.
+/// Maximum time that an attempt waits for a token.
 const WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long an attempt waits for the sake of guesses from other addresses.
+/// Delay of an attempt caused by guesses from other addresses.
 const SHORT_WAIT: Duration = Duration::from_millis(500);
 
-/// How fast a bucket fills.
+/// Size and refill rate of a bucket.
 #[derive(Clone, Copy)]
 struct Rate {
-    /// Tokens of a full bucket.
+    /// Tokens in a full bucket.
     burst: f64,
     per_second: f64,
 }
@@ -41,19 +42,19 @@ const OF_ADDRESS: Rate = Rate { burst: 50.0, per_second: 5.0 };
 const OF_USER: Rate = Rate { burst: 50.0, per_second: 5.0 };
 const OF_ALL: Rate = Rate { burst: 500.0, per_second: 50.0 };
 
-/// A pair of user and address, or an address. Of a user's name only a hash is kept: names of
-/// strangers may be long.
+/// A pair of user and address, or an address. The user's name is stored as a hash, since names from
+/// unauthenticated clients may be long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Lane {
     Pair(u64, IpAddr),
     Address(IpAddr),
 }
 
-/// What became of the wish for a token.
+/// The outcome of taking a token.
 pub(super) enum Turn {
     Now,
-    /// The receiver tells when the token is there, and ends without one where it never will be. To
-    /// be looked after with [`Throttle::grant`] after the time.
+    /// The receiver resolves when the token is granted, and closes without one if it never will be.
+    /// Call [`Throttle::grant`] after the given time.
     Wait(oneshot::Receiver<()>, Duration),
 }
 
@@ -62,7 +63,7 @@ pub(super) struct Throttle {
     lanes: HashMap<Lane, Queue>,
     users: HashMap<u64, Bucket>,
     all: Bucket,
-    /// The pairs of user and address that succeeded, and when the last time was.
+    /// Pairs of user and address that succeeded, with the time of the last success.
     known: HashMap<Lane, Duration>,
     pub(super) wait_max: Duration,
 }
@@ -75,12 +76,12 @@ struct Bucket {
 
 struct Queue {
     bucket: Bucket,
-    /// The newest is the last.
+    /// In order of arrival; the newest is the last.
     waiting: Vec<oneshot::Sender<()>>,
 }
 
 impl Throttle {
-    /// For a server that gives clients so much time to show who they are.
+    /// For a server whose clients have this long to authenticate.
     pub(super) fn within(time: Duration) -> Throttle {
         Throttle {
             hasher: RandomState::new(),
@@ -92,14 +93,14 @@ impl Throttle {
         }
     }
 
-    /// The lanes in which an attempt needs a token each, in this order: an attempt that waits in
-    /// the first takes nothing away from other users of the address.
+    /// The lanes in which an attempt needs a token each. The pair comes first, so that an attempt
+    /// waiting in it takes no token from other users of the address.
     pub(super) fn lanes(&self, user: &str, peer: IpAddr) -> [Lane; 2] {
         let network = network(peer);
         [Lane::Pair(self.hasher.hash_one(user), network), Lane::Address(network)]
     }
 
-    /// Takes a token, or a place in the queue for one.
+    /// Takes a token, or a place in the queue.
     pub(super) fn take(&mut self, lane: Lane, now: Duration) -> Turn {
         self.grant(lane, now);
         let queue = self.queue(lane, now);
@@ -117,7 +118,7 @@ impl Throttle {
         Turn::Wait(receiver, queue.bucket.time_to_next())
     }
 
-    /// Gives the tokens that there are to those who wait; returns when the next one comes.
+    /// Grants available tokens to waiting attempts, and returns the time until the next token.
     pub(super) fn grant(&mut self, lane: Lane, now: Duration) -> Duration {
         let Some(queue) = self.lanes.get_mut(&lane) else { return Duration::ZERO };
         queue.bucket.fill(now);
@@ -130,7 +131,7 @@ impl Throttle {
         queue.bucket.time_to_next()
     }
 
-    /// Gives back the token of an attempt that was no guess.
+    /// Returns the token of an attempt that was no wrong guess.
     pub(super) fn give_back(&mut self, lane: Lane, now: Duration) {
         if let Some(queue) = self.lanes.get_mut(&lane) {
             queue.bucket.give_back();
@@ -138,7 +139,7 @@ impl Throttle {
         self.grant(lane, now);
     }
 
-    /// How long an attempt that has its tokens waits for the sake of guesses from elsewhere.
+    /// Delay of an attempt that has its tokens, caused by guesses from other addresses.
     pub(super) fn short_wait(&mut self, user: &str, peer: IpAddr, now: Duration) -> Duration {
         let [pair, _] = self.lanes(user, peer);
         if self.known.contains_key(&pair) {
@@ -153,12 +154,12 @@ impl Throttle {
         if of_user && of_all { Duration::ZERO } else { SHORT_WAIT.min(self.wait_max) }
     }
 
-    /// The password was right: all tokens come back, and the address is known from now on.
+    /// Records a right password: returns all tokens and remembers the address for this user.
     pub(super) fn succeeded(&mut self, user: &str, peer: IpAddr, now: Duration) {
         let lanes = self.lanes(user, peer);
         lanes.into_iter().for_each(|lane| self.give_back(lane, now));
         if self.known.len() >= ENTRIES_MAX && !self.known.contains_key(&lanes[0]) {
-            // The newest stay: the older half goes.
+            // The weight is the age, so the older half is dropped.
             make_room(&mut self.known, |seen| (now.saturating_sub(*seen)).as_secs_f64());
         }
         if self.known.insert(lanes[0], now).is_none() {
@@ -217,7 +218,7 @@ impl Bucket {
     }
 }
 
-/// Removes the half of a table's entries that matters least: the entries with the highest weight.
+/// Removes the half of a table's entries with the highest weight, which matter least.
 fn make_room<K: Copy + Eq + Hash, V>(table: &mut HashMap<K, V>, weight: impl Fn(&V) -> f64) {
     let mut weighed: Vec<(f64, K)> = table.iter().map(|(key, v)| (weight(v), *key)).collect();
     let half = weighed.len() / 2;
@@ -227,7 +228,8 @@ fn make_room<K: Copy + Eq + Hash, V>(table: &mut HashMap<K, V>, weight: impl Fn(
     }
 }
 
-/// An address, or all those that one line has: of IPv6 a host has 2^64.
+/// An IPv4 address, or the /64 network of an IPv6 address, since a host usually has all of its 2^64
+/// addresses.
 fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,5 +1,5 @@
-//! Bearer tokens: 256 random bits that stand for a user until they expire, or until the user is no
-//! longer who the token was given to.
+//! Bearer tokens: 256 random bits that stand for a user until they expire or the user's role or
+//! password changes.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -8,13 +8,14 @@ use ring::digest;
 
 use super::secret;
 
-/// How many tokens are good at once; the oldest goes first.
+/// Maximum number of valid tokens; the oldest is dropped first.
 const TOKENS_MAX: usize = 10_000;
-/// How many of them are one user's: who logs in again and again only loses tokens of their own.
+/// Maximum number of tokens per user, so that a user who logs in repeatedly displaces only their
+/// own tokens.
 const OF_USER_MAX: usize = 1_000;
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
 
-/// Kept by their hashes, so that what is in memory lets nobody in.
+/// Tokens are stored by their hashes, so that a memory dump reveals none.
 #[derive(Default)]
 pub(super) struct Tokens {
     by_hash: HashMap<Hash, Token>,
@@ -25,16 +26,16 @@ type Hash = [u8; 32];
 
 struct Token {
     user: String,
-    /// What the user was let in by.
+    /// The digest of the user's access when the token was issued.
     grounds: Grounds,
     expires: Duration,
 }
 
-/// What stands for a role's number and its password.
+/// A digest of a role's id, its password and the password's validity.
 pub(super) type Grounds = [u8; 32];
 
 impl Tokens {
-    /// A new token, as text.
+    /// Issues a new token, in hexadecimal.
     pub(super) fn issue(&mut self, user: &str, grounds: Grounds, now: Duration) -> String {
         let text: String = secret().iter().map(|byte| format!("{byte:02x}")).collect();
         self.make_room_of(user);
@@ -46,7 +47,7 @@ impl Tokens {
         text
     }
 
-    /// Whose token it is, and on what grounds, if it is good.
+    /// The user and grounds of a token, if it is valid.
     pub(super) fn user_of(&self, text: &str, now: Duration) -> Option<(&str, Grounds)> {
         let token = self.by_hash.get(&hash_of(text))?;
         (now < token.expires).then_some((token.user.as_str(), token.grounds))
@@ -59,7 +60,7 @@ impl Tokens {
         }
     }
 
-    /// Takes the oldest token of a user who has as many as one may have.
+    /// Drops the user's oldest token if the user has the maximum number.
     fn make_room_of(&mut self, user: &str) {
         let is_users = |hash: &Hash| self.by_hash.get(hash).is_some_and(|token| token.user == user);
         let mut places = (0..self.order.len()).filter(|place| is_users(&self.order[*place]));
@@ -69,7 +70,8 @@ impl Tokens {
         }
     }
 
-    /// All tokens live equally long: the oldest are the first to expire.
+    /// Drops expired tokens, and the oldest one if there are too many. All tokens live equally
+    /// long, so the oldest expire first.
     fn make_room(&mut self, now: Duration) {
         while let Some(oldest) = self.order.front() {
             let spent = self.by_hash.get(oldest).is_none_or(|token| token.expires <= now);
@@ -83,7 +85,7 @@ impl Tokens {
     }
 }
 
-/// Looking a hash up takes a time that says nothing about other tokens.
+/// The hash of a token. Looking up by hash takes a time that reveals nothing about other tokens.
 fn hash_of(text: &str) -> Hash {
     let hash = digest::digest(&digest::SHA256, text.as_bytes());
     hash.as_ref().try_into().expect("SHA-256 has 32 bytes")

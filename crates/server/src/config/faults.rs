@@ -1,7 +1,7 @@
-//! What a server refuses to be told. All of it is found before anything is opened, so that whoever
-//! asks whether a configuration is right gets the answer that a start would give.
+//! Validation of a server's configuration. All faults are found before anything is opened, so that
+//! checking a configuration gives the same answer as starting a server.
 //!
-//! Only what others do is not looked at: a port may be in use when the server starts.
+//! Faults that other processes cause are not checked: a port may be in use when the server starts.
 
 use thalweg_types::{Error, SqlState};
 
@@ -11,20 +11,20 @@ use crate::listen::can_listen_on;
 use crate::tls::Tls;
 use crate::trace;
 
-/// Nobody gets anywhere with shorter messages.
+/// Minimum of message limits; shorter ones would reject every client.
 const MESSAGE_BYTES_MIN: u64 = 1_000;
 
-/// Something that a server cannot go by.
+/// A setting with which a server cannot start.
 #[derive(Debug)]
 pub struct Fault {
-    /// The settings that it is about, as `tls.certificate`.
+    /// The names of the settings involved, such as `tls.certificate`.
     pub settings: &'static [&'static str],
     pub error: Error,
 }
 
 impl ServerConfig {
-    /// Everything for which [`Server::start`](crate::Server::start) would refuse the configuration.
-    /// Reads the certificate; changes nothing.
+    /// All faults for which [`Server::start`](crate::Server::start) would refuse the configuration.
+    /// Reads the certificate files; changes nothing.
     #[must_use]
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
@@ -51,7 +51,7 @@ impl ServerConfig {
     }
 }
 
-/// Limits below which nobody could do anything, with the least that each may be.
+/// Limits with the minimum of each; a smaller value would keep every client out.
 fn least(limits: &LimitsConfig) -> [(&'static [&'static str], u64, u64); 6] {
     [
         (&["limits.connections"], limits.connections as u64, 1),
@@ -81,7 +81,7 @@ fn address(listen: &ListenConfig) -> Result<(), Error> {
 fn ports(listen: &ListenConfig) -> Result<(), Error> {
     let ListenConfig { grpc_port, postgres_port, http_port, .. } = *listen;
     let pairs = [(grpc_port, postgres_port), (postgres_port, http_port), (http_port, grpc_port)];
-    // The system finds another one for each 0.
+    // Port 0 may repeat: the system chooses a different port each time.
     match pairs.iter().find(|(one, other)| one == other && *one != 0) {
         Some((port, _)) => {
             let message = format!("two protocols cannot share port {port}");

@@ -1,4 +1,4 @@
-//! Texts of statements, and forms of the grammar that are repeated, for [`super::TARGETS`].
+//! Fuzz targets for statements, and for repeated forms of the grammar; see [`super::TARGETS`].
 
 use thalweg_dialect::parse::{parse, parse_type};
 use thalweg_formats::text::{JsonParts, json_parts, jsonb};
@@ -7,8 +7,8 @@ use thalweg_formats::text::{JsonParts, json_parts, jsonb};
 /// times.
 const REPEATED_MAX: usize = 260;
 
-/// Beginnings, forms that are repeated behind them, ends, and what closes each repetition: the
-/// grammar's ways to nest.
+/// The grammar's ways to nest: a beginning, the repeated form, the innermost part, and the text
+/// that closes each repetition.
 const FORMS: [[&str; 4]; 40] = [
     ["SELECT ", "(", "1", ")"],
     ["SELECT ", "(SELECT ", "1", ")"],
@@ -52,7 +52,7 @@ const FORMS: [[&str; 4]; 40] = [
     ["CREATE TABLE t (a int DEFAULT ", "(", "1", ")"],
 ];
 
-/// The text of a statement, of a type, and of a JSON value.
+/// Parses the text as statements and as a JSON value.
 pub(super) fn statements(bytes: &[u8]) -> usize {
     let Ok(text) = str::from_utf8(bytes) else { return 0 };
     let parsed = parse(text);
@@ -72,13 +72,14 @@ pub(super) fn statement_seeds() -> Vec<Vec<u8>> {
     whole.iter().map(|text| text.as_bytes().to_vec()).chain(FORMS.iter().map(few)).collect()
 }
 
-/// A form of [`FORMS`], repeated a few times.
+/// A form of [`FORMS`], repeated three times.
 fn few([begin, form, end, close]: &[&str; 4]) -> Vec<u8> {
     format!("{begin}{}{end}{}", form.repeat(3), close.repeat(3)).into_bytes()
 }
 
-/// Forms inside each other: each pair of bytes is a form and how often it is repeated. The text is
-/// parsed in every way in that has a nesting of its own.
+/// Nests forms inside each other: each pair of bytes selects a form and its number of repetitions.
+/// A rejected text is also nested as a type and as a JSON value, whose parsers recurse on their
+/// own.
 pub(super) fn depths(bytes: &[u8]) -> usize {
     let (mut open, mut close) = (String::new(), Vec::new());
     let mut middle = "";

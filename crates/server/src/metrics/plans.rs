@@ -1,5 +1,4 @@
-//! What the cache of plans did, and what the threads that plan are doing, told just before the page
-//! is read.
+//! Metrics of the plan cache and of the planning threads, updated just before the page is rendered.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
 use thalweg_query::{PlanFigures, PlanningFigures};

@@ -1,10 +1,10 @@
-//! What the record API counts.
+//! Metrics of the record API.
 
 use metrics::{Counter, Histogram, Unit, counter, describe_counter, describe_histogram, histogram};
 use thalweg_query::Written;
 use tokio::time::Instant;
 
-/// How many rows groups had.
+/// Histogram of the number of rows per group.
 pub(super) const GROUP_ROWS: &str = "thalweg_record_group_rows";
 
 pub(crate) struct RecordMetrics {
@@ -47,7 +47,7 @@ impl RecordMetrics {
         }
     }
 
-    /// Counts a group of so many rows that was read so long ago.
+    /// Counts an acknowledged group with its rows, and the time since it was read.
     pub(crate) fn acknowledged(&self, rows: u32, written: &Written, since: Instant) {
         self.groups.increment(1);
         self.group_rows.record(f64::from(rows));
@@ -56,7 +56,7 @@ impl RecordMetrics {
         self.acknowledged_seconds.record(since.elapsed().as_secs_f64());
     }
 
-    /// Counts one time that all was read which a stream had.
+    /// Counts one read of everything that was available on a stream.
     pub(crate) fn read(&self) {
         self.reads.increment(1);
     }

@@ -1,5 +1,5 @@
-//! Sockets whose calls of the system are counted: how few a row takes says how well a server
-//! gathers what comes.
+//! Sockets that count their system calls. The number of calls per row shows how well a server
+//! batches its input and output.
 
 use std::io::{IoSlice, Result};
 use std::pin::Pin;
@@ -32,7 +32,7 @@ impl SocketCalls {
     }
 }
 
-/// A socket that counts.
+/// A socket that counts its reads and writes.
 pub(crate) struct Counted<S> {
     socket: S,
     calls: SocketCalls,

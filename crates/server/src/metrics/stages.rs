@@ -1,4 +1,4 @@
-//! What the database's stages did, told just before the page is read.
+//! Metrics of the database's stages, updated just before the page is rendered.
 
 use std::fmt::Write as _;
 
@@ -60,7 +60,7 @@ impl OfStage {
     }
 }
 
-/// How long syncs took, as the page has histograms: the database has put them into classes already.
+/// The histogram of sync times in Prometheus' text format. The database keeps its buckets itself.
 pub(super) fn syncs(figures: &Figures) -> String {
     const NAME: &str = "thalweg_log_sync_seconds";
     let mut text =

@@ -5,7 +5,7 @@ use thalweg_query::RecordChange;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
-    /// A stream of rows that all change alike, answered at its end.
+    /// A stream of rows with one operation for all, answered once at its end.
     Change(RecordChange),
     Write,
     Search,
@@ -39,7 +39,7 @@ impl Call {
         Call::ALL.into_iter().find(|call| call.name() == name)
     }
 
-    /// What happens to a row in this call; `None` where the call does nothing of the kind.
+    /// The change that an operation means in this call; `None` if the call does not allow it.
     pub(super) fn change(self, operation: Operation) -> Option<RecordChange> {
         let wanted = match operation {
             Operation::Unspecified => None,

@@ -13,7 +13,7 @@ use super::writes::framed;
 use crate::grpc::errors::status;
 use crate::grpc::{Upload, answered};
 
-/// A table's name.
+/// Maximum size of a request, which holds only a table's name.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
 pub(super) async fn answer(guest: Guest, body: Upload) -> Response<Body> {

@@ -1,4 +1,4 @@
-//! The service as gRPC sees it: which call it is, and who calls.
+//! The record API's gRPC service: finds the call of a request and authenticates its caller.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -29,7 +29,7 @@ use crate::grpc::{Upload, is_grpc};
 use crate::guard::keep_pages_out;
 use crate::shared::Shared;
 
-/// What all calls share.
+/// State shared by all calls.
 pub(super) struct Hall {
     pub(super) shared: Arc<Shared>,
     pub(super) memory: Memory,
@@ -67,7 +67,7 @@ impl Door {
     }
 
     /// # Errors
-    /// Where the caller is nobody, or not who they say, or there are too many.
+    /// If authentication fails, or there are too many connections.
     async fn enter(&self, call: Call, head: &Parts) -> Result<(Guest, Option<Turn>)> {
         let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
         let peer = peer.map(|ConnectInfo(peer)| *peer);

@@ -1,4 +1,4 @@
-//! Who calls, for as long as the call lasts.
+//! The caller of a record API call, for the duration of the call.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) struct Guest {
     pub(super) seat: Seat,
 }
 
-/// A call under way. It is listed among the connections, and counts as one.
+/// A running call. It is listed as a connection and counts against the limit.
 pub(super) struct Seat {
     pub(super) shared: Arc<Shared>,
     listed: Listed,
@@ -26,7 +26,7 @@ pub(super) struct Seat {
 
 impl Guest {
     /// # Errors
-    /// Where there are too many, or the user may not come in.
+    /// If there are too many connections, or the user may not log in.
     pub(super) fn enter(
         shared: &Arc<Shared>,
         user: &Arc<str>,
@@ -53,19 +53,19 @@ impl Seat {
         self.shared.metrics.records()
     }
 
-    /// Counts an error that ended the call, if one did.
+    /// Counts the error that ended the call, if there was one.
     pub(super) fn count_end(&self, error: Option<&Error>) {
         if let Some(error) = error {
             self.shared.metrics.failed(FrontEnd::Records, error);
         }
     }
 
-    /// Resolves when the call must end, whatever it has not done yet.
+    /// Resolves when the call must end immediately.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
         self.listed.connection.ended()
     }
 
-    /// Resolves when no more requests are to be read.
+    /// Resolves when the call must not read more requests.
     pub(super) fn drained(&self) -> impl Future<Output = ()> + Send + use<> {
         self.shared.drained()
     }

@@ -1,7 +1,7 @@
-//! What a client sends: its body read as far as it is there, then cut into messages.
+//! Incoming requests of a stream: the body is read as far as available, then cut into messages.
 //!
-//! Reading and cutting are two steps: in between, the memory is waited for that messages take once
-//! they are columns.
+//! Reading and decoding are two steps, because a stream waits in between for the memory that the
+//! decoded columns will take.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,14 +14,14 @@ use thalweg_types::{Error, Result, SqlState};
 use super::values::malformed;
 use crate::grpc::Upload;
 
-/// From so many bytes on a group is large enough: the next read begins another one. Those of other
-/// streams get their turn in between.
+/// Group size in bytes from which the next read begins another group, so that other streams get
+/// their turn in between.
 pub(super) const GROUP_BYTES: usize = 64 << 10;
 
-/// Something that takes messages in.
+/// A consumer of messages.
 pub(super) trait Reader {
     /// # Errors
-    /// Where the message cannot be read, which ends the stream.
+    /// If the message is malformed, which ends the stream.
     fn message(&mut self, bytes: &[u8]) -> Result<(), Malformed>;
 }
 
@@ -29,10 +29,10 @@ pub(super) struct Incoming<R> {
     body: Upload,
     messages: Messages,
     pub(super) reader: R,
-    /// What was read and is not taken apart yet, and how many bytes that is.
+    /// Bytes that were read but not decoded yet, and their number.
     pieces: Vec<Bytes>,
     read_bytes: usize,
-    /// Whether nothing more comes, and why where that is no good end.
+    /// Set when nothing more is read, with an error if the stream did not end regularly.
     end: Option<Result<()>>,
 }
 
@@ -42,8 +42,8 @@ impl<R: Reader> Incoming<R> {
         Incoming { body, messages, reader, pieces: Vec::new(), read_bytes: 0, end: None }
     }
 
-    /// Reads all that is there, and waits where that is nothing. Dropped halfway, it has lost
-    /// nothing.
+    /// Reads all bytes that are available, and waits if there are none. Cancel-safe: dropping the
+    /// future loses no data.
     pub(super) async fn read(&mut self) {
         std::future::poll_fn(|context| self.poll_read(context)).await;
     }
@@ -52,7 +52,7 @@ impl<R: Reader> Incoming<R> {
         while self.end.is_none() && self.read_bytes < GROUP_BYTES {
             match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    // Trailers of a request mean nothing.
+                    // Trailers of a request carry no data.
                     if let Ok(data) = frame.into_data() {
                         self.read_bytes += data.len();
                         self.pieces.push(data);
@@ -70,17 +70,17 @@ impl<R: Reader> Incoming<R> {
         Poll::Ready(())
     }
 
-    /// Whether something was read that is not taken apart yet.
+    /// True if read bytes are not decoded yet.
     pub(super) fn has_read(&self) -> bool {
         self.read_bytes > 0
     }
 
-    /// How many bytes of requests are whole with what was read.
+    /// Number of bytes in messages that the read bytes complete.
     pub(super) fn whole_bytes(&self) -> usize {
         self.messages.whole_bytes_with(self.read_bytes)
     }
 
-    /// Takes apart what was read; returns how many bytes that were.
+    /// Decodes the bytes read so far and returns their number.
     pub(super) fn take_apart(&mut self) -> usize {
         let (messages, reader) = (&mut self.messages, &mut self.reader);
         let mut pieces = self.pieces.drain(..);
@@ -92,22 +92,22 @@ impl<R: Reader> Incoming<R> {
         std::mem::take(&mut self.read_bytes)
     }
 
-    /// Reads no more.
+    /// Stops reading, with an error that becomes the stream's end unless it has one already.
     pub(super) fn stop(&mut self, why: Error) {
         self.end.get_or_insert(Err(why));
     }
 
-    /// Whether nothing more is read.
+    /// True if nothing more is read.
     pub(super) fn has_stopped(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Whether nothing more is read, and all that was is taken apart.
+    /// True if nothing more is read and all read bytes are decoded.
     pub(super) fn has_ended(&self) -> bool {
         self.has_stopped() && !self.has_read()
     }
 
-    /// How it ended.
+    /// The result of the stream. A stream that ends within a message is an error.
     pub(super) fn end(&mut self) -> Result<()> {
         match self.end.take() {
             Some(Ok(())) if self.messages.begun_bytes() > 0 => {

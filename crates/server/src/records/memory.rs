@@ -1,23 +1,23 @@
-//! How much memory all streams together may hold, and how much each may have under way.
+//! Limits on the memory of all record streams together and on the bytes in flight per stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What a byte on the wire takes at most on its way: itself, the columns made of it, and these once
-/// more as the log has them.
+/// Maximum memory for one byte of requests: the byte itself, the columns decoded from it, and the
+/// columns as encoded for the log.
 const BYTES_A_BYTE: usize = 4;
 
-/// The part of all memory that one stream may hold.
+/// One stream may hold at most this fraction of all memory: 1/8.
 const STREAMS_MIN: usize = 8;
 
-/// What a stream may have under way beside others: whoever comes next is served behind it.
+/// Bytes in flight of a stream while others are active, small enough that others are served soon.
 const WAITING_BYTES_BESIDE_OTHERS: usize = 32 << 10;
-/// The same of a stream that is alone: so many bytes keep the stages busy while the disk syncs.
+/// Bytes in flight of a stream that is alone: enough to keep the stages busy during a disk sync.
 const WAITING_BYTES_ALONE: usize = 1 << 20;
 
-/// Memory that is given out in bytes, first come, first served.
+/// A memory budget in bytes, granted in order of requests.
 #[derive(Clone)]
 pub(super) struct Memory {
     free: Arc<Semaphore>,
@@ -25,26 +25,26 @@ pub(super) struct Memory {
     streams: Arc<Streams>,
 }
 
-/// The streams that use the memory, by numbers from 1 on.
+/// The streams that use the memory, numbered from 1.
 #[derive(Default)]
 struct Streams {
     entered: AtomicU64,
-    /// Which of them handed something over last.
+    /// The number of the stream that handed over data last.
     last: AtomicU64,
 }
 
-/// One stream's share.
+/// The share of one stream.
 ///
-/// It grows while nobody else hands anything over, and falls back as soon as somebody does. So it
-/// needs no clock, and a stream that asks for little now and then changes nothing for the others.
+/// It grows while no other stream hands data over, and falls back when one does. It needs no clock,
+/// and a stream that seldom sends does not slow the others down.
 pub(super) struct Share {
     memory: Memory,
     stream: u64,
-    /// Bytes that this stream has handed over since another one did.
+    /// Bytes that this stream handed over since another one last did.
     alone_bytes: usize,
 }
 
-/// Memory that is given back when it is dropped.
+/// Granted memory, released on drop.
 pub(super) type Held = OwnedSemaphorePermit;
 
 impl Memory {
@@ -53,15 +53,16 @@ impl Memory {
         Memory { free: Arc::new(Semaphore::new(bytes)), bytes, streams: Arc::default() }
     }
 
-    /// Waits for the memory that so many bytes of requests take. What would take more than there
-    /// is comes in alone. Who waits must hold none: others may wait for that.
+    /// Waits for the memory that this many bytes of requests need. A request larger than the whole
+    /// budget waits until all of it is free. The caller must not hold memory while it waits, since
+    /// others may be waiting for that.
     pub(super) async fn hold(&self, bytes: usize) -> Held {
         let wanted = self.wanted(bytes) as u32;
         let held = Arc::clone(&self.free).acquire_many_owned(wanted).await;
         held.expect("memory is never closed")
     }
 
-    /// Takes what so many of the bytes take out of what is held for all of them.
+    /// Splits the memory for a part of the bytes from the memory held for all of them.
     pub(super) fn part(&self, held: &mut Held, bytes: usize) -> Held {
         let part = self.wanted(bytes).min(held.num_permits());
         held.split(part).expect("it is no more than is held")
@@ -71,7 +72,7 @@ impl Memory {
         bytes.saturating_mul(BYTES_A_BYTE).min(self.bytes)
     }
 
-    /// A new stream's.
+    /// The share of a new stream.
     pub(super) fn share(&self) -> Share {
         let stream = self.streams.entered.fetch_add(1, Ordering::Relaxed) + 1;
         Share { memory: self.clone(), stream, alone_bytes: 0 }
@@ -83,7 +84,7 @@ impl Share {
         &self.memory
     }
 
-    /// Notes that the stream hands so many bytes over.
+    /// Records that the stream hands over this many bytes.
     pub(super) fn note(&mut self, bytes: usize) {
         let before = self.memory.streams.last.swap(self.stream, Ordering::Relaxed);
         self.alone_bytes = match before == self.stream {
@@ -92,12 +93,12 @@ impl Share {
         };
     }
 
-    /// Whether somebody else handed something over a moment ago.
+    /// True if another stream handed data over recently.
     pub(super) fn has_others(&self) -> bool {
         self.alone_bytes < WAITING_BYTES_ALONE
     }
 
-    /// Whether the stream may read more while so many bytes of it wait to be written.
+    /// True if the stream may read more while this many of its bytes wait to be written.
     pub(super) fn may_read(&self, waiting_bytes: usize) -> bool {
         let fair = WAITING_BYTES_BESIDE_OTHERS.saturating_add(self.alone_bytes);
         let most = self.memory.bytes / STREAMS_MIN / BYTES_A_BYTE;

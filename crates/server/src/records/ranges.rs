@@ -1,7 +1,7 @@
-//! Look-ups of a range of keys. They are queries: the planner knows which chunks to pass over.
+//! Look-ups of key ranges. They run as queries, since the planner prunes chunks.
 //!
-//! One that comes again with other values is prepared, so that an index answers it without a
-//! planner, or its plan is kept.
+//! A range that repeats with other values becomes a prepared statement, which an index answers
+//! without a planner, or which uses the plan cache.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -19,34 +19,34 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use super::search::Telling;
 use super::values::told;
 
-/// A range that is to be looked up.
+/// A requested range.
 pub(super) struct Wanted {
     pub(super) table: Arc<RecordTable>,
     pub(super) range: v1::Range,
 }
 
-/// The ranges of a stream by their queries, whose values are parameters.
+/// Statements of a stream's ranges by query text, with the bounds as parameters.
 #[derive(Default)]
 pub(super) struct Statements(VecDeque<Known>);
 
 struct Known {
     table: Arc<RecordTable>,
     sql: String,
-    /// `None` until it comes again.
+    /// `None` until the text occurs a second time.
     prepared: Option<Prepared>,
 }
 
-/// How many statements a stream keeps: the last ones that were new.
+/// Maximum number of statements that a stream remembers; the oldest is dropped.
 const KEPT_MAX: usize = 32;
 
-/// Rows, and bytes of rows, that are told together.
+/// Maximum rows, and bytes of rows, in one answer.
 const ROWS: usize = 256;
 const BYTES: usize = 64 << 10;
 
-/// Tells the rows of a range, or why they can't be told.
+/// Sends the rows of a range, or the error of the look-up.
 ///
 /// # Errors
-/// Where nobody reads the answers any more.
+/// If the client no longer reads answers.
 pub(super) async fn answer(
     session: &mut Session,
     statements: &mut Statements,
@@ -66,7 +66,7 @@ pub(super) async fn answer(
 }
 
 impl Statements {
-    /// Asks for the rows of a range.
+    /// Runs the query of a range.
     async fn run(&mut self, session: &mut Session, wanted: &Wanted) -> Result<Outcome> {
         let bounds = Bounds::of(wanted)?;
         if let Some((types, values)) = bounds.bound(&wanted.table) {
@@ -75,7 +75,7 @@ impl Statements {
             if let Some(prepared) = self.known(session, &wanted.table, sql, &types).await? {
                 let outcome = session.execute_prepared(&prepared, &values).await;
                 if outcome.is_err() {
-                    // The table may have changed since.
+                    // The table may have changed, so all statements are prepared again.
                     self.0.clear();
                 }
                 return outcome;
@@ -86,7 +86,7 @@ impl Statements {
         session.execute(&query(wanted, &bounds, &literals)).await
     }
 
-    /// The statement of a text that came before.
+    /// The prepared statement of a text that occurred before; `None` at the first occurrence.
     async fn known(
         &mut self,
         session: &mut Session,
@@ -134,7 +134,7 @@ async fn tell_rows(
     Ok(())
 }
 
-/// Adds a row to those that were found; returns how many bytes it has.
+/// Appends a row to the answer and returns its size in bytes.
 fn add_row(
     found: &mut v1::Found,
     columns: &[ArrayRef],
@@ -155,18 +155,18 @@ fn add_row(
     Ok(bytes)
 }
 
-/// What bounds a range.
+/// The bounds of a range.
 struct Bounds<'a> {
-    /// The values of the key's first columns in all rows of the range.
+    /// Values of the key's leading columns that are equal in both bounds.
     equal: &'a [v1::Value],
-    /// Those of the next ones.
+    /// The values of the following columns, for the lower and the upper bound.
     from: &'a [v1::Value],
     to: &'a [v1::Value],
 }
 
 impl<'a> Bounds<'a> {
     /// # Errors
-    /// Where a bound has more values than the key, or one that is NULL.
+    /// If a bound has more values than the key has columns, or contains NULL.
     fn of(wanted: &'a Wanted) -> Result<Bounds<'a>> {
         let columns = wanted.table.key().fields().len();
         let of = |bound: &'a Option<v1::Values>| match bound {
@@ -185,12 +185,12 @@ impl<'a> Bounds<'a> {
             }
         }
         let same = from.iter().zip(to).take_while(|(from, to)| from == to).count();
-        // The last value of each says where the range begins and ends.
+        // The last value of each bound is kept: it decides about inclusion.
         let equal = same.min(from.len().min(to.len()).saturating_sub(1));
         Ok(Bounds { equal: &from[..equal], from: &from[equal..], to: &to[equal..] })
     }
 
-    /// The values, each with the place of its column in the key.
+    /// The values, each with the position of its column in the key.
     fn values(&self) -> impl Iterator<Item = (usize, &'a v1::Value)> {
         let next = self.equal.len();
         let behind = [self.from, self.to].into_iter().flat_map(move |values| {
@@ -199,7 +199,7 @@ impl<'a> Bounds<'a> {
         self.equal.iter().enumerate().chain(behind)
     }
 
-    /// The values as their columns' own; `None` where the statement has to say what becomes of one.
+    /// The values in their columns' types; `None` if one of them needs a conversion by SQL.
     fn bound(&self, table: &RecordTable) -> Option<(Vec<Option<DataType>>, Vec<ScalarValue>)> {
         let (mut types, mut values) = (Vec::new(), Vec::new());
         for (place, value) in self.values() {
@@ -214,7 +214,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// A value as one of a column's type, where it is one without being looked into.
+/// A value in its column's type if that needs no parsing, else `None`.
 fn own_value(column: &DataType, value: &v1::Value) -> Option<ScalarValue> {
     Some(match (value.kind.as_ref()?, column) {
         (Kind::Bool(value), DataType::Boolean) => ScalarValue::Boolean(Some(*value)),
@@ -231,7 +231,7 @@ fn own_value(column: &DataType, value: &v1::Value) -> Option<ScalarValue> {
     })
 }
 
-/// The query for a range; `values` are those of its bounds as SQL has them.
+/// The query of a range; `values` are the SQL expressions of the bounds' values.
 fn query(wanted: &Wanted, bounds: &Bounds<'_>, values: &[String]) -> String {
     let (table, range) = (&wanted.table, &wanted.range);
     let key: Vec<String> = table.key().fields().iter().map(|field| quoted(field.name())).collect();
@@ -267,7 +267,8 @@ fn query(wanted: &Wanted, bounds: &Bounds<'_>, values: &[String]) -> String {
     sql
 }
 
-/// Whether a key is beyond a bound: `a > 1 OR (a = 1 AND b >= 2)`.
+/// A condition that compares keys with a bound in lexicographic order: `a > 1 OR (a = 1 AND b >=
+/// 2)`.
 fn condition(key: &[String], values: &[String], comparison: &str, excluded: bool) -> String {
     let (mut cases, mut equal) = (Vec::new(), String::new());
     for (place, (column, value)) in key.iter().zip(values).enumerate() {
@@ -279,12 +280,12 @@ fn condition(key: &[String], values: &[String], comparison: &str, excluded: bool
         cases.push(format!("({equal}{column} {comparison}{or_equal} {value})"));
         let _ = write!(equal, "{column} = {value} AND ");
     }
-    // The first column alone tells which chunks to pass over.
+    // A separate condition on the first column lets the scan prune chunks.
     let (column, value) = (&key[0], &values[0]);
     format!("({column} {comparison}= {value} AND ({}))", cases.join(" OR "))
 }
 
-/// A value as SQL writes it.
+/// A value as an SQL literal.
 fn literal(value: &v1::Value) -> Result<String> {
     Ok(match &value.kind {
         Some(Kind::Bool(value)) => value.to_string(),

@@ -1,8 +1,8 @@
-//! Streams that look rows up.
+//! Streams of look-ups.
 //!
-//! All look-ups of keys that one read brought are answered from one snapshot, in one response if it
-//! is not too long. Answers come in the order of the look-ups; keys that no row has are answered by
-//! being passed over.
+//! All key look-ups of one socket read are answered from one snapshot, in one response unless it
+//! gets too long. Answers come in the order of the look-ups. A key without a row gets no entry: the
+//! number of answered look-ups passes it over.
 
 mod answers;
 mod reader;
@@ -54,10 +54,10 @@ struct SearchStream {
 }
 
 impl SearchStream {
-    /// Answers until the client has asked all.
+    /// Answers look-ups until the client ends the stream.
     ///
     /// # Errors
-    /// Why the stream ended before its client did.
+    /// If the stream ends before its client ended it.
     async fn go_on(&mut self) -> Result<()> {
         let mut drained = std::pin::pin!(self.seat.drained());
         while !self.incoming.has_ended() {
@@ -75,7 +75,7 @@ impl SearchStream {
         self.incoming.end()
     }
 
-    /// Answers what one read brought.
+    /// Answers the look-ups of one read.
     async fn answer(&mut self, answered: u64, held: Held) -> Result<()> {
         let (answers, held) = (Answers::new(answered), Some(held));
         let mut telling = Telling { answers, held, pieces: &self.pieces };
@@ -99,24 +99,24 @@ impl SearchStream {
     }
 }
 
-/// Answers on their way to a client.
+/// Answers on their way to the client.
 pub(super) struct Telling<'a> {
     pub(super) answers: Answers,
-    /// The memory of what was asked, until it is for the client to go on: nobody waits for one that
-    /// does not read.
+    /// Memory of the requests, held until the first response is handed over. Others must not wait
+    /// for a client that does not read.
     held: Option<Held>,
     pieces: &'a Pieces<Bytes>,
 }
 
 impl Telling<'_> {
-    /// Sends the answers so far, if there are any.
+    /// Sends the pending answers, if there are any.
     pub(super) async fn send(&mut self) -> Result<()> {
         let Some(response) = self.answers.take() else { return Ok(()) };
         self.held = None;
         self.pieces.push(response).await.map_err(|_| Error::internal("the client has left"))
     }
 
-    /// Sends the answers so far, if they are long enough.
+    /// Sends the pending answers if they reach the size of a response.
     pub(super) async fn send_if_long(&mut self) -> Result<()> {
         if self.answers.is_long() { self.send().await } else { Ok(()) }
     }

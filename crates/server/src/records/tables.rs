@@ -1,4 +1,4 @@
-//! The tables that a stream has announced.
+//! Tables that a stream has announced.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use thalweg_protocol::{Malformed, TABLE_NUMBERS, v1};
 use thalweg_query::{RecordTable, Records};
 use thalweg_types::{Error, Result, SqlState};
 
-/// Tables by the numbers that stand for them.
+/// Announced tables by their numbers.
 #[derive(Default)]
 pub(super) struct Tables(Vec<Option<Announced>>);
 
 struct Announced {
     name: String,
     columns: Vec<String>,
-    /// Or why it can't be used, which every row is told that names it.
+    /// The table, or the error that every row of it gets.
     found: Result<Arc<RecordTable>>,
-    /// The same for record batches of the columns that came last.
+    /// The latest table for record batches, with the schema of these batches.
     batches: Option<(SchemaRef, Arc<RecordTable>)>,
 }
 
@@ -29,10 +29,11 @@ impl Announced {
 }
 
 impl Tables {
-    /// Takes an announcement in.
+    /// Registers an announced table.
     ///
     /// # Errors
-    /// Where it cannot be read. That there is no such table is told to who uses it.
+    /// If the announcement is malformed. A missing table is no error here, but one of each row that
+    /// uses it.
     pub(super) fn announce(&mut self, records: &Records, bytes: &[u8]) -> Result<(), Malformed> {
         let table = v1::Table::decode(bytes).map_err(|_| Malformed("a table cannot be read"))?;
         if table.number >= TABLE_NUMBERS {
@@ -50,13 +51,13 @@ impl Tables {
         Ok(())
     }
 
-    /// Looks for all tables anew: the catalog has changed.
+    /// Resolves all tables again after a change of the catalog.
     pub(super) fn look_again(&mut self, records: &Records) {
         self.0.iter_mut().flatten().for_each(|announced| announced.look(records));
     }
 
     /// # Errors
-    /// Where no table has this number, or it can't be used.
+    /// If no table has this number, or it cannot be used.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Result<&Arc<RecordTable>> {
         match self.0.get(number as usize) {
@@ -65,10 +66,10 @@ impl Tables {
         }
     }
 
-    /// The table for record batches of some columns.
+    /// The table for record batches of a schema.
     ///
     /// # Errors
-    /// As [`get`](Self::get), and where the table has not these columns.
+    /// If no table has this number, or it lacks a column of the schema.
     pub(super) fn get_for(
         &mut self,
         records: &Records,

@@ -1,4 +1,4 @@
-//! Single values, on their way in and out.
+//! Conversion of single values from and to the protocol.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type};
@@ -12,7 +12,7 @@ pub(super) fn malformed(malformed: Malformed) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, malformed.0)
 }
 
-/// The values of a row as they came.
+/// Decodes the values of a row.
 pub(super) fn given<'a>(
     values: ValuesRef<'a>,
 ) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
@@ -28,10 +28,10 @@ pub(super) fn given<'a>(
     })
 }
 
-/// A row's values as they go out.
+/// Encodes the values of a row.
 ///
 /// # Errors
-/// Where a value cannot be written as text.
+/// If a value cannot be formatted as text.
 pub(super) fn told(columns: &[ArrayRef], row: usize) -> Result<v1::Values> {
     let values = columns.iter().map(|column| Ok(v1::Value { kind: kind(column, row)? }));
     Ok(v1::Values { values: values.collect::<Result<_>>()? })
@@ -58,7 +58,7 @@ fn kind(column: &ArrayRef, row: usize) -> Result<Option<Kind>> {
     }))
 }
 
-/// What a client is told of a row, or a look-up, that failed.
+/// The message for a row or look-up that failed.
 pub(super) fn failure(index: u64, error: &Error) -> v1::Failure {
     v1::Failure {
         index,

@@ -1,7 +1,7 @@
-//! Writers that come back: a client that lost its connection sends again, on a new stream, what was
-//! not acknowledged. The stream bears the same name as the lost one, which may still be here, with
-//! rows under way: the new one begins when that has ended and is answered. So no row comes behind
-//! one that its writer sent later.
+//! Named writers. A client that lost its connection resends unacknowledged rows on a new stream
+//! with the same name. The server may still hold the lost stream with rows in flight, so the new
+//! stream begins when the old one has ended and all its groups are answered. This way a row never
+//! overtakes a later one of its writer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,22 +15,22 @@ use tokio_util::sync::CancellationToken;
 
 const NAME_BYTES_MAX: usize = 64;
 
-/// The streams that have names.
+/// The named streams.
 #[derive(Clone, Default)]
 pub(super) struct Writers(Arc<Mutex<HashMap<Name, Writer>>>);
 
-/// A user's name, and the one that a client of theirs chose: nobody ends a stream of somebody
-/// else's.
+/// The user and the name that the client chose. It includes the user, so that nobody can end
+/// another user's stream.
 type Name = (Arc<str>, Arc<str>);
 
 struct Writer {
-    /// Held by the stream that writes. Others wait for it in their order.
+    /// Held by the writing stream. Others queue for it.
     desk: Arc<tokio::sync::Mutex<()>>,
     /// Tells the last stream that came that it is no longer that.
     over: CancellationToken,
 }
 
-/// A stream's place among those of its writer, until it is dropped.
+/// A stream's position among those of its writer, released on drop.
 pub(super) struct Turn {
     writers: Writers,
     name: Name,
@@ -40,10 +40,11 @@ pub(super) struct Turn {
 }
 
 impl Writers {
-    /// Tells the writer's last stream to end; `None` for a stream without a name.
+    /// Registers a stream and tells the writer's previous one to end; `None` for a stream without a
+    /// name.
     ///
     /// # Errors
-    /// Where the name is none.
+    /// If the name is invalid.
     pub(super) fn enter(&self, user: &Arc<str>, head: &HeaderMap) -> Result<Option<Turn>> {
         let Some(name) = head.get(WRITER_HEADER) else { return Ok(None) };
         let name = name.to_str().ok().filter(|name| name.len() <= NAME_BYTES_MAX);
@@ -64,14 +65,14 @@ impl Writers {
 }
 
 impl Writer {
-    /// Whether a stream is here, or waits.
+    /// True if a stream of this writer exists or waits.
     fn desk_is_in_use(&self) -> bool {
         Arc::strong_count(&self.desk) > 1
     }
 }
 
 impl Turn {
-    /// Waits until the streams before have ended.
+    /// Waits until the writer's earlier streams have ended.
     pub(super) async fn begin(&mut self) {
         if self.held.is_none()
             && let Some(desk) = &self.desk
@@ -80,7 +81,7 @@ impl Turn {
         }
     }
 
-    /// Cancelled when another stream of the same writer has come.
+    /// Cancelled when a newer stream of the same writer arrives.
     pub(super) fn over(&self) -> CancellationToken {
         self.over.clone()
     }
@@ -96,7 +97,7 @@ impl Drop for Turn {
     }
 }
 
-/// Why a stream ends whose writer has begun another one.
+/// The error of a stream whose writer began another one.
 pub(super) fn replaced() -> Error {
     Error::new(SqlState::QUERY_CANCELED, "the writer of this stream has begun another one")
 }

@@ -1,12 +1,12 @@
-//! Streams that write.
+//! Streams of rows to write.
 //!
-//! Two things go on at a time, in one task: rows are read and handed to the database in groups, and
-//! what the database acknowledged is told. Neither waits for the other, until a stream has as much
-//! under way as it may.
+//! One task does two things concurrently: it reads rows and passes them to the database in groups,
+//! and it reports acknowledgements to the client. Neither waits for the other, until the stream has
+//! as much in flight as it may.
 //!
-//! The memory of a group is free as soon as the database is done with it, whether its stream looks
-//! at that or not; and a stream waits for memory before it takes apart what it read. So no stream
-//! waits for memory that it holds itself, or for a client that does not read.
+//! The memory of a group is released when the database is done with it, even if its stream does not
+//! notice. A stream waits for memory before it decodes its bytes, so it never waits for memory that
+//! it holds itself, or for a client that does not read.
 
 mod progress;
 mod reader;
@@ -39,7 +39,7 @@ use crate::pump::{Pieces, Pump};
 use progress::{FirstFailure, Progress};
 use reader::{Group, RowReader};
 
-/// A `Write`: replies as rows become durable.
+/// Serves a `Write` call: replies are sent as rows become durable.
 pub(super) fn two_way(
     hall: Arc<Hall>,
     guest: Guest,
@@ -55,7 +55,8 @@ pub(super) fn two_way(
     }))
 }
 
-/// A `Create`, `Update`, `Upsert` or `Remove`: one reply, at the end or at the first failure.
+/// Serves a `Create`, `Update`, `Upsert` or `Remove` call: one reply, at the end or at the first
+/// failure.
 pub(super) async fn one_way(
     hall: Arc<Hall>,
     guest: Guest,
@@ -80,7 +81,7 @@ pub(super) async fn one_way(
     }
 }
 
-/// How a stream ends at a row that failed.
+/// The status of a stream that ends at a failed row.
 fn failed_row(failed: &FirstFailure, stops_all: bool) -> Status {
     let FirstFailure { index, written, error } = failed;
     let mut status = status(error);
@@ -99,7 +100,7 @@ fn tell_number(status: &mut Status, name: &'static str, number: u64) {
     status.metadata_mut().insert(name, MetadataValue::from(number));
 }
 
-/// A message with its prefix.
+/// An encoded message with its gRPC length prefix.
 pub(super) fn framed(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = Vec::with_capacity(PREFIX_BYTES + length);
@@ -110,39 +111,40 @@ pub(super) fn framed(message: &impl Message) -> Bytes {
 
 struct WriteStream {
     seat: Seat,
-    /// Where the stream has a name: those of the same name before it end first.
+    /// Set for a named stream: earlier streams of the name end first.
     turn: Option<Turn>,
     share: Share,
     incoming: Incoming<RowReader>,
-    /// Set at the first row that fails, where that ends the stream.
+    /// Set to true at the first failed row, if that ends the stream.
     stopped: Option<Arc<AtomicBool>>,
     acknowledged: UnboundedReceiver<Acknowledged>,
     acknowledge: UnboundedSender<Acknowledged>,
     progress: Progress,
-    /// Groups, and their bytes, that the database has and has not acknowledged.
+    /// Number of groups, and of their bytes, that the database has not acknowledged yet.
     waiting_groups: usize,
     waiting_bytes: usize,
 }
 
-/// What became of a group.
+/// The outcome of a group.
 struct Acknowledged {
     rows: u32,
     bytes: usize,
     atomic: bool,
-    /// When the group was handed over.
+    /// Time when the group was passed to the database.
     since: Instant,
     written: Result<Written>,
 }
 
 impl Drop for WriteStream {
-    /// The writer's next stream begins when all is answered that this one handed over.
+    /// Keeps the turn until all groups of this stream are answered; only then may the writer's next
+    /// stream begin.
     fn drop(&mut self) {
         let Some(turn) = self.turn.take() else { return };
         let (_, nothing) = unbounded_channel();
         let mut acknowledged = std::mem::replace(&mut self.acknowledged, nothing);
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn(async move {
-                // Each group that is under way has a sender.
+                // Each group in flight holds a sender, so the channel closes after the last one.
                 while acknowledged.recv().await.is_some() {}
                 drop(turn);
             });
@@ -170,10 +172,11 @@ impl WriteStream {
         }
     }
 
-    /// Reads and writes until both have an end, or an administrator or the writer makes one.
+    /// Reads and writes until both are done, or until an administrator or a newer stream of the
+    /// writer ends it.
     ///
     /// # Errors
-    /// Why the stream ended before its client did.
+    /// If the stream ends before its client ended it.
     async fn run(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
         let ended = self.seat.ended();
         let over = self.turn.as_ref().map(Turn::over);
@@ -211,7 +214,7 @@ impl WriteStream {
                 held = self.share.memory().hold(whole_bytes), if has_read => {
                     let bytes = self.hand_over(held)?;
                     if bytes >= GROUP_BYTES && self.share.has_others() {
-                        // They get their turn between two groups of this stream's.
+                        // Other streams get their turn between two groups of this one.
                         tokio::task::yield_now().await;
                     }
                 }
@@ -224,8 +227,8 @@ impl WriteStream {
         self.incoming.end()
     }
 
-    /// Takes apart what was read, and hands it to the database with the memory that is held for it;
-    /// returns how many bytes that were.
+    /// Decodes the bytes read and passes their groups to the database, with the memory held for
+    /// them. Returns the number of bytes.
     fn hand_over(&mut self, mut held: Held) -> Result<usize> {
         self.seat.metrics().read();
         let read_bytes = self.incoming.take_apart();
@@ -253,14 +256,14 @@ impl WriteStream {
         let since = Instant::now();
         let told = move |written| {
             drop(held);
-            // Whoever waited may be gone; the group is written all the same.
+            // The stream may be gone; its group is written nevertheless.
             let _ = acknowledge.send(Acknowledged { rows, bytes, atomic, since, written });
         };
         let reader = &self.incoming.reader;
         reader.records().write(write, failing, reader.durability(), Box::new(told));
     }
 
-    /// Notes what the database acknowledged, all of it that is there, and tells the client.
+    /// Records all available acknowledgements and reports them to the client.
     async fn take_acknowledged(
         &mut self,
         first: Acknowledged,

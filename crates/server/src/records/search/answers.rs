@@ -1,4 +1,4 @@
-//! Answers on their way out, written as protobuf has them without an object for each.
+//! Answers encoded directly as protobuf, without an object for each.
 
 use bytes::Bytes;
 use prost::Message as _;
@@ -8,19 +8,19 @@ use thalweg_types::Error;
 
 use crate::records::values::failure;
 
-/// From so many bytes on a response goes out. Many clients take 4 MiB.
+/// Size in bytes from which a response is sent. Many clients accept at most 4 MiB.
 const RESPONSE_BYTES: usize = 1 << 20;
 
-/// The response that is being put together.
+/// The response under construction.
 pub(in crate::records) struct Answers {
-    /// Room for the prefix, then all that was found.
+    /// Space for the prefix, then the encoded answers.
     bytes: Vec<u8>,
-    /// How many look-ups, counted from the stream's first, are answered by now.
+    /// Number of look-ups answered so far, counted from the stream's first.
     answered: u64,
     told: u64,
 }
 
-// The numbers of the fields in `SearchResponse` and `Found`.
+// Field numbers in `SearchResponse` and `Found`.
 const ANSWERED: u32 = 1;
 const FOUND: u32 = 2;
 const INDEX: u32 = 1;
@@ -28,17 +28,17 @@ const PACKED: u32 = 2;
 const VERSIONS: u32 = 4;
 
 impl Answers {
-    /// For a stream of which so many look-ups are answered already.
+    /// For a stream with this many answered look-ups.
     pub(super) fn new(answered: u64) -> Answers {
         Answers { bytes: vec![0; PREFIX_BYTES], answered, told: answered }
     }
 
-    /// Notes that the look-up at `index`, and all before it, are answered.
+    /// Marks the look-up at `index`, and all before it, as answered.
     pub(in crate::records) fn pass(&mut self, index: u64) {
         self.answered = index + 1;
     }
 
-    /// Adds one packed row that a look-up found.
+    /// Appends one packed row that a look-up found.
     pub(super) fn found(&mut self, index: u64, row: &[u8], version: Option<u64>) {
         let index_bytes = if index == 0 { 0 } else { 1 + encoded_len_varint(index) };
         let row_bytes = 1 + encoded_len_varint(row.len() as u64) + row.len();
@@ -61,7 +61,7 @@ impl Answers {
         self.pass(index);
     }
 
-    /// Adds what a look-up found.
+    /// Appends the answer of a look-up.
     pub(in crate::records) fn add(&mut self, found: &v1::Found) {
         encode_key(FOUND, WireType::LengthDelimited, &mut self.bytes);
         found.encode_length_delimited(&mut self.bytes).expect("a vector grows as it is written to");
@@ -77,7 +77,7 @@ impl Answers {
         self.bytes.len() >= RESPONSE_BYTES
     }
 
-    /// The response so far, with its prefix; `None` if it says nothing.
+    /// The response so far, with its prefix; `None` if it contains nothing new.
     pub(super) fn take(&mut self) -> Option<Bytes> {
         if self.bytes.len() == PREFIX_BYTES && self.answered == self.told {
             return None;

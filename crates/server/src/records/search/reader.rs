@@ -1,5 +1,4 @@
-//! Requests that look rows up, taken apart where they lie. Keys of one table that follow each other
-//! become columns.
+//! Decodes look-up requests in place. Consecutive keys of one table become columns.
 
 use std::sync::Arc;
 
@@ -15,27 +14,27 @@ use crate::records::ranges::Wanted;
 use crate::records::tables::Tables;
 use crate::records::values::{given, told};
 
-/// What was asked, in order.
+/// A look-up; numbers are positions in the stream.
 pub(super) enum LookUp {
     Keys(Run),
     Range(u64, Wanted),
     Failed(u64, Error),
 }
 
-/// How keys came, and rows go.
+/// Encoding of keys and rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Form {
     packed: bool,
     versions: bool,
 }
 
-/// Keys of one table.
+/// Consecutive keys of one table.
 pub(super) struct Run {
     table: Arc<RecordTable>,
     number: u32,
     form: Form,
     builder: RowsBuilder,
-    /// Where in the stream each key stands, and what is wrong with it.
+    /// Each key's position in the stream, and its error if it could not be decoded.
     keys: Vec<(u64, Option<Error>)>,
 }
 
@@ -43,7 +42,7 @@ pub(super) struct LookUpReader {
     records: Records,
     tables: Tables,
     look_ups: Vec<LookUp>,
-    /// How many were asked so far, and how many of these were taken by [`finish`](Self::finish).
+    /// Number of look-ups decoded so far, and number of those taken by [`finish`](Self::finish).
     asked: u64,
     taken: u64,
 }
@@ -63,12 +62,12 @@ impl LookUpReader {
         &self.records
     }
 
-    /// How many look-ups were taken.
+    /// Number of look-ups taken by [`finish`](Self::finish).
     pub(super) fn answered(&self) -> u64 {
         self.taken
     }
 
-    /// What was asked since this was called before.
+    /// The look-ups decoded since the previous call.
     pub(super) fn finish(&mut self) -> Vec<LookUp> {
         self.taken = self.asked;
         std::mem::take(&mut self.look_ups)
@@ -116,7 +115,7 @@ impl LookUpReader {
     }
 }
 
-/// The run that takes the next key.
+/// The run to which the next key is added: the last one if it fits, else a new one.
 fn run<'a>(
     look_ups: &'a mut Vec<LookUp>,
     table: &Arc<RecordTable>,
@@ -160,11 +159,11 @@ impl Run {
         self.keys.len()
     }
 
-    /// Looks the keys up and tells the rows, in as many responses as it takes; returns how many
-    /// rows there are.
+    /// Looks the keys up and sends the rows, in as many responses as needed. Returns the number of
+    /// rows found.
     ///
     /// # Errors
-    /// Where a value cannot be told, or nobody reads the answers any more.
+    /// If a value cannot be encoded, or the client no longer reads answers.
     pub(super) async fn answer(
         mut self,
         records: &Records,

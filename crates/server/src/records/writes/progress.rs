@@ -1,4 +1,4 @@
-//! How far the rows of a stream are written, and which failed.
+//! Progress of a stream: the number of rows written, and the rows that failed.
 
 use std::collections::VecDeque;
 
@@ -8,30 +8,30 @@ use thalweg_types::{Error, SqlState};
 
 use crate::records::values::failure;
 
-/// Failures that one reply tells, so that it stays below what clients take.
+/// Maximum failures in one reply, so that it stays below the message limits of clients.
 const REPLY_FAILURES: usize = 1_000;
 
 #[derive(Default)]
 pub(super) struct Progress {
-    /// All rows before this one are written, or failed.
+    /// All rows before this one are written or failed.
     rows: u64,
     failed: u64,
     first: Option<FirstFailure>,
-    /// Rows by their numbers in the stream, and why each failed.
+    /// Failures not reported yet: the row's position in the stream, and its error.
     untold: VecDeque<(u64, Error)>,
 }
 
 /// The row that ended a stream.
 pub(super) struct FirstFailure {
     pub(super) index: u64,
-    /// How many rows before it are written: all, but for those of its own atomic message.
+    /// Number of rows written before it: all earlier ones, except those of its own atomic message.
     pub(super) written: u64,
     pub(super) error: Error,
 }
 
 impl Progress {
-    /// Takes in what became of a group of so many rows, where failures end nothing. Groups come in
-    /// their order.
+    /// Records the outcome of a group on a stream that continues after failures. Groups must be
+    /// recorded in order.
     pub(super) fn note(&mut self, rows: u32, atomic: bool, written: Written) {
         let failures = match atomic && !written.failures.is_empty() {
             true => all_failed(rows, written.failures),
@@ -46,7 +46,7 @@ impl Progress {
         self.rows += u64::from(rows);
     }
 
-    /// The same where the first failure ends the stream.
+    /// Like [`Progress::note`], for a stream that the first failure ends.
     pub(super) fn note_until_failure(&mut self, rows: u32, atomic: bool, written: Written) {
         if let Some(RowFailure { place, error }) = written.failures.into_iter().next()
             && self.first.is_none()
@@ -58,18 +58,18 @@ impl Progress {
         self.rows += u64::from(rows);
     }
 
-    /// The row that ended the stream.
+    /// The first failed row, if any.
     pub(super) fn first_failure(&self) -> Option<&FirstFailure> {
         self.first.as_ref()
     }
 
-    /// How many rows are written.
+    /// Number of rows written.
     pub(super) fn written(&self) -> u64 {
         self.rows - self.failed
     }
 
-    /// What there is to be told. No reply counts a row that a later one says has failed. A reply is
-    /// made when it is asked for: each names its reasons in full.
+    /// The pending replies. A reply never counts a row that a later reply reports as failed. Each
+    /// reply is built when the iterator is advanced, since it carries the full text of its errors.
     pub(super) fn replies(&mut self) -> impl Iterator<Item = v1::WriteResponse> + use<'_> {
         let mut has_last = false;
         std::iter::from_fn(move || {
@@ -89,8 +89,7 @@ impl Progress {
     }
 }
 
-/// Of a group that is written whole or not at all, the rows that would not have failed alone fail
-/// with the others.
+/// The failures of an atomic group: if one row fails, all others fail with it.
 fn all_failed(rows: u32, failures: Vec<RowFailure>) -> Vec<RowFailure> {
     let message = "another row of the same atomic message failed";
     let with_others = Error::new(SqlState::IN_FAILED_TRANSACTION, message);

@@ -1,4 +1,4 @@
-//! Requests that write, taken apart where they lie and gathered into groups.
+//! Decodes write requests in place and gathers their rows into groups.
 
 use std::iter::Empty;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::values::check_column;
 
 const UNEVEN: Malformed = Malformed("there is an expected version for each row, or for none");
 
-/// Rows that are written as one.
+/// Rows that are written as one group.
 pub(super) struct Group {
     pub(super) write: RecordWrite,
-    /// Whether they are written all or not at all.
+    /// True if either all rows are written or none.
     pub(super) atomic: bool,
-    /// How many bytes their messages had.
+    /// Number of bytes in the messages of these rows.
     pub(super) bytes: usize,
 }
 
@@ -33,17 +33,16 @@ pub(super) struct RowReader {
     records: Records,
     tables: Tables,
     durability: Option<Durability>,
-    /// Whether a message has come.
+    /// True after the first message.
     begun: bool,
-    /// Whether the tables are as the catalog had them when the group began.
+    /// True if the tables match the catalog as of the current group's beginning.
     looked: bool,
     arrow: BatchReader,
     batcher: RecordBatcher,
-    /// How many bytes the messages had whose rows are in the batcher.
+    /// Number of bytes in the messages whose rows are in the batcher.
     bytes: usize,
     finished: Vec<Group>,
-    /// Why the stream is to end, if it is: too many rows were refused, or something is wrong with
-    /// the database itself.
+    /// The error that ends the stream: too many rows were refused, or the database itself failed.
     broken: Option<Error>,
 }
 
@@ -68,16 +67,15 @@ impl RowReader {
         &self.records
     }
 
-    /// What the stream asked for; `None` for what the database is set to.
+    /// The durability that the stream asked for; `None` for the database's setting.
     pub(super) fn durability(&self) -> Option<Durability> {
         self.durability
     }
 
-    /// The groups of what has come since this was asked before.
+    /// The groups decoded since the previous call.
     ///
     /// # Errors
-    /// Where so many rows were refused that they are not told one by one, and for mistakes of the
-    /// database's own.
+    /// If too many rows were refused to report each, or if the database itself failed.
     pub(super) fn finish(&mut self) -> Result<Vec<Group>> {
         self.finish_group(false);
         self.looked = false;
@@ -136,7 +134,7 @@ impl RowReader {
     }
 }
 
-/// Record batches of an Arrow IPC stream.
+/// Rows as record batches of an Arrow IPC stream.
 impl RowReader {
     fn batches(&mut self, rows: &RowsRef<'_>, change: RecordChange) -> Result<(), Malformed> {
         let batches = self.arrow.read(rows.arrow).map_err(Malformed)?;
@@ -159,7 +157,7 @@ impl RowReader {
     }
 }
 
-/// Adds the rows of a message.
+/// Adds the rows of a message to the batcher.
 #[inline]
 fn push(
     batcher: &mut RecordBatcher,
@@ -169,7 +167,7 @@ fn push(
 ) {
     let into = RecordTarget { number: rows.table, table, change };
     let values = || rows.values().map(given);
-    // Who asks for versions where there are none looks through the whole message.
+    // Reading expected versions scans the whole message, so it is skipped if there are none.
     match (rows.values_count > 0, rows.expected_count > 0) {
         (false, false) => batcher.push_packed(into, rows.packed(), None::<Empty<u64>>),
         (false, true) => batcher.push_packed(into, rows.packed(), Some(rows.expected())),
@@ -206,7 +204,8 @@ impl Reader for RowReader {
         let taken = request.rows().try_for_each(|rows| self.rows(&rows?));
         if request.atomic {
             if taken.is_err() {
-                // None of its rows: not even those before what cannot be read.
+                // An atomic message is dropped as a whole, including the rows before the malformed
+                // part.
                 self.batcher = RecordBatcher::default();
             }
             self.finish_group(true);
