@@ -21,7 +21,7 @@ const LOOK_AGAIN_MIN: Duration = Duration::from_millis(10);
 /// An authenticated user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The role that sessions are opened for.
+    /// The role for which sessions are opened.
     pub user: String,
 }
 
@@ -100,7 +100,7 @@ impl Users {
         Ok(identity)
     }
 
-    /// Opens the door for a user who is authenticated or trusted.
+    /// Admits a user who is authenticated or trusted.
     ///
     /// # Errors
     /// If the user does not exist or may not log in.
@@ -165,8 +165,8 @@ impl Users {
     /// The user of a token.
     ///
     /// # Errors
-    /// If it is none, or spent, or its user may no longer log in; has another password since, or
-    /// a password whose time is over; or is another user of the same name.
+    /// If the token is unknown or expired, if its user may no longer log in, changed the password
+    /// or has an expired one, or if the role was replaced by another one of the same name.
     pub fn check_token(&self, token: &str) -> Result<Identity> {
         let tokens = self.tokens.lock();
         let found = tokens.user_of(token, self.now());

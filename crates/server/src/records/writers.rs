@@ -26,7 +26,7 @@ type Name = (Arc<str>, Arc<str>);
 struct Writer {
     /// Held by the writing stream. Others queue for it.
     desk: Arc<tokio::sync::Mutex<()>>,
-    /// Tells the last stream that came that it is no longer that.
+    /// Cancels the latest stream when a newer one arrives.
     over: CancellationToken,
 }
 
