@@ -1,4 +1,4 @@
-//! Errors as HTTP tells them: a status, and JSON that says everything.
+//! Errors as HTTP responses: a status code, and JSON with all fields of the error.
 
 use axum::Json;
 use axum::http::header::WWW_AUTHENTICATE;
@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use thalweg_types::{Error, ErrorKind};
 
-/// An error on its way to the client.
+/// An error as a response to the client.
 pub(crate) struct Refused(pub(crate) Error);
 
 impl From<Error> for Refused {

@@ -1,11 +1,11 @@
-//! What HTTP clients send, for [`crate::fuzzing`].
+//! Fuzz target for HTTP requests; see [`crate::fuzzing`].
 
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
 use super::request::{Request, format};
 
-/// Bodies, as text and as JSON, and headers.
+/// Parses the bytes as a text body, as a JSON body and as an `Accept` header.
 pub(crate) fn requests(bytes: &[u8]) -> usize {
     let mut headers = HeaderMap::new();
     if let Ok(value) = HeaderValue::from_bytes(bytes) {

@@ -1,4 +1,4 @@
-//! HTTP: whether the server lives and is ready, what it counts, and statements without a driver.
+//! HTTP: health checks, metrics, and statements without a driver.
 //!
 //! | path | what |
 //! | --- | --- |
@@ -26,7 +26,7 @@ use self::errors::Refused;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 
-/// The form of Prometheus' page.
+/// The content type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(crate) fn web(shared: Arc<Shared>) -> Web {

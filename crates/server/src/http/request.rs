@@ -1,4 +1,4 @@
-//! What a client asks for: the statement, its parameters, and the form of its rows.
+//! The parts of a request: the statement, its parameters, and the format of its rows.
 
 use axum::extract::Query;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
@@ -19,7 +19,7 @@ pub(super) struct Request {
     pub(super) parameters: Vec<Parameter>,
 }
 
-/// A value as a text in the form that literals have; `None` for NULL.
+/// A parameter's value as text in the format of literals; `None` for NULL.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Box<RawValue>")]
 pub(super) struct Parameter(Option<String>);
@@ -27,8 +27,8 @@ pub(super) struct Parameter(Option<String>);
 impl TryFrom<Box<RawValue>> for Parameter {
     type Error = serde_json::Error;
 
-    /// Numbers keep the digits that they came with: a `bigint` or a `numeric` has more of them than
-    /// a floating-point number can hold.
+    /// Keeps a number's digits as they were sent, since a `bigint` or a `numeric` can have more of
+    /// them than a floating-point number holds.
     fn try_from(value: Box<RawValue>) -> Result<Parameter, serde_json::Error> {
         Ok(Parameter(match value.get() {
             "null" => None,
@@ -71,7 +71,7 @@ impl Request {
     }
 }
 
-/// What stands behind the question mark.
+/// Parameters of the URL's query string.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Options {
@@ -89,7 +89,8 @@ impl Options {
     }
 }
 
-/// The form of the rows: `?format=`, else the first that `Accept` names, else JSON lines.
+/// The format of the rows: `?format=` if given, else the first known type in `Accept`, else JSON
+/// lines.
 pub(super) fn format(named: Option<&str>, headers: &HeaderMap) -> Result<Format> {
     match named {
         Some("json" | "jsonl" | "ndjson") => return Ok(Format::Json),
@@ -115,7 +116,7 @@ pub(super) fn format(named: Option<&str>, headers: &HeaderMap) -> Result<Format>
     Ok(found.unwrap_or(Format::Json))
 }
 
-/// How a form is called in a response.
+/// The content type of a format in a response.
 pub(super) fn content_type(format: Format) -> &'static str {
     match format {
         Format::Csv => "text/csv; charset=utf-8; header=present",

@@ -1,7 +1,7 @@
-//! `POST /sql`: one statement, in a session of its own.
+//! `POST /sql`: runs one statement in a session of its own.
 //!
-//! Rows are sent as they come. An error ahead of the first of them is a status and JSON; a later
-//! one breaks the body off, so that no client takes a part for the whole.
+//! Rows are streamed. An error before the first row becomes a status code and JSON. A later error
+//! aborts the body, so that clients do not mistake a part for the whole.
 
 use std::io::{self, Write};
 use std::mem::take;
@@ -33,7 +33,7 @@ use crate::pump::{Pieces, Pump};
 use crate::shared::Shared;
 use crate::trace::Watch;
 
-/// A statement's text and its parameters.
+/// Maximum size of a request: a statement's text with its parameters.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 pub(super) async fn run(
@@ -48,8 +48,8 @@ pub(super) async fn run(
     Ok(statement.run(request).await?)
 }
 
-/// Lets a request in. What a stranger sends is not even read, and what others send counts as a
-/// connection.
+/// Admits a request. The body of an unauthenticated request is not read, and reading a body counts
+/// as a connection.
 async fn begin(
     shared: Arc<Shared>,
     peer: SocketAddr,
@@ -78,7 +78,7 @@ async fn begin(
 }
 
 /// # Errors
-/// Where the caller is nobody, not who they say, or a web page.
+/// If authentication fails, or the caller is a web page.
 pub(super) async fn user(shared: &Shared, head: &Parts, peer: SocketAddr) -> Result<Arc<str>> {
     keep_pages_out(shared.policy, &head.headers, &head.uri, peer)?;
     let given = head.headers.get(AUTHORIZATION).map(|value| value.as_bytes());
@@ -105,13 +105,13 @@ fn broken(why: &str) -> Error {
     Error::new(SqlState::CONNECTION_FAILURE, format!("the request did not arrive: {why}"))
 }
 
-/// A statement under way.
+/// A running statement.
 struct Statement {
     shared: Arc<Shared>,
     session: Session,
     watch: Watch,
     format: Format,
-    /// The statement is listed among those that run until its last row is on its way.
+    /// The connection stays in the list until the statement's last row is on its way.
     listed: Listed,
 }
 
@@ -133,7 +133,7 @@ impl Statement {
         }
         let Statement { session, watch, format, listed, .. } = self;
         let options = match &outcome.copy {
-            // The statement says itself how its rows are to look.
+            // The COPY statement specifies the format of its rows itself.
             Some(Copy::Out(options)) => options.clone(),
             _ => WriteOptions { format: Some(format), header: true, ..Default::default() },
         };
@@ -144,7 +144,8 @@ impl Statement {
             watch.end(sent.as_ref().err());
             sent
         });
-        // Whether there is a first piece decides between a body and an error.
+        // The first piece decides about the response: a body if there is one, an error if the
+        // statement fails before it.
         let first = pieces.next().await.transpose()?.unwrap_or_default();
         let rest = futures::stream::unfold(pieces, async |mut pieces| {
             let piece = pieces.next().await?;
@@ -202,7 +203,7 @@ async fn push(bytes: Vec<u8>, rows: usize, watch: &Watch, pieces: &Pieces<Bytes>
     pieces.push(bytes.into()).await.map_err(left)
 }
 
-/// What was written and not taken yet.
+/// A buffer shared with the writer, emptied after each batch.
 #[derive(Clone, Default)]
 struct Written(Arc<Mutex<Vec<u8>>>);
 

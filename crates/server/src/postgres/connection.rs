@@ -1,4 +1,4 @@
-//! One client's connection: from its first byte to its last.
+//! One client's connection, after it was opened.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,7 @@ use crate::connections::Listed;
 use crate::metrics::Connected;
 use crate::shared::Shared;
 
-/// What a connected client has.
+/// A connected client with its session.
 pub(super) struct Client {
     pub(super) shared: Arc<Shared>,
     pub(super) wire: Wire,
@@ -25,17 +25,18 @@ pub(super) struct Client {
     pub(super) user: Arc<str>,
     pub(super) portals: HashMap<String, Portal>,
     pub(super) told: Told,
-    /// After an error in the extended protocol: everything up to the next `Sync` is skipped.
+    /// True after an error in the extended protocol: all messages up to the next `Sync` are
+    /// skipped.
     pub(super) skipping: bool,
-    /// Counts the connection while it is there.
+    /// Counts the connection until it is dropped.
     pub(super) _connected: Connected,
 }
 
-/// How a connection ends where it does not go on.
+/// The reason why a connection ends.
 pub(super) enum End {
-    /// The client goes, or is gone.
+    /// The client terminated the connection or vanished.
     Gone,
-    /// The client is told why.
+    /// The error is sent to the client first.
     Told(Error),
 }
 
@@ -45,7 +46,7 @@ impl From<io::Error> for End {
     }
 }
 
-/// Why a message was not answered.
+/// The reason why a message was not answered.
 pub(super) enum Trouble {
     Error(Error),
     End(End),
@@ -70,7 +71,7 @@ impl From<End> for Trouble {
 }
 
 impl Client {
-    /// Serves the client to its end.
+    /// Serves messages until the connection ends.
     pub(super) async fn run(&mut self) {
         loop {
             let done = match self.next_message().await {
@@ -85,7 +86,7 @@ impl Client {
         }
     }
 
-    /// The next message of the client. What is to go out goes out before a wait.
+    /// The next message of the client. Pending replies are sent before it waits.
     async fn next_message(&mut self) -> Result<(u8, bytes::Bytes), End> {
         self.send_enough().await?;
         loop {
@@ -96,13 +97,13 @@ impl Client {
         }
     }
 
-    /// Takes a message off what has come in, if there is a whole one.
+    /// Splits one message off the input if it is complete.
     pub(super) fn split(&mut self) -> Result<Option<(u8, bytes::Bytes)>, End> {
         let limit = self.shared.config.limits.message_bytes;
         message::split(&mut self.wire.input, limit).map_err(End::Told)
     }
 
-    /// Does what one message asks.
+    /// Handles one message.
     async fn take(&mut self, kind: u8, body: bytes::Bytes) -> Result<(), End> {
         if !Message::is_known(kind) {
             return Err(End::Told(violation(format!("invalid frontend message type {kind}"))));
@@ -121,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Tells an error. Whatever it was about, an open transaction block has failed.
+    /// Sends an error to the client. Any error fails an open transaction block.
     async fn refuse(&mut self, kind: u8, error: Error) -> Result<(), End> {
         self.session.fail();
         if self.listed.connection.must_end() {
@@ -130,15 +131,15 @@ impl Client {
         self.wire.replies.error(&error, Severity::Error);
         self.skipping = Message::is_extended(kind);
         if !self.skipping {
-            // Taking back what has failed already cannot fail.
+            // The implicit transaction has failed already, so its rollback cannot fail.
             let _ = self.session.end_implicit(false).await;
             self.ready();
         }
         Ok(())
     }
 
-    /// What takes much state is boxed: a connection that waits is then not as large as one that
-    /// works, and what comes often is not moved to the heap each time.
+    /// Handles a parsed message. Calls with large futures are boxed, which keeps the future of an
+    /// idle connection small; frequent small ones stay unboxed to avoid an allocation each.
     async fn answer(&mut self, message: Message) -> Result<(), Trouble> {
         match message {
             Message::Query(sql) => {
@@ -162,12 +163,12 @@ impl Client {
                 Ok(())
             }
             Message::Terminate => Err(Trouble::End(End::Gone)),
-            // What is left of a copy that failed.
+            // The rest of a copy that failed is ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
         }
     }
 
-    /// Tells that the next statement may come, and what changed about the session.
+    /// Sends `ReadyForQuery`, after the settings that changed.
     fn ready(&mut self) {
         if self.told.changes(&self.session, &mut self.wire.replies) {
             self.listed.connection.call(self.told.application_name());

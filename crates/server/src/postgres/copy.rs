@@ -1,4 +1,4 @@
-//! `COPY` with the client.
+//! `COPY` from and to the client.
 
 use std::collections::VecDeque;
 
@@ -17,15 +17,15 @@ use super::wait::unless_cancelled;
 use super::wire::SEND_BYTES;
 use super::work::Work;
 
-/// Pieces of a client's data that wait to be decoded.
+/// Maximum pieces of a client's data that wait to be decoded.
 const PIECES_WAITING: usize = 16;
-/// Small pieces are put together to this before they are handed on.
+/// Small pieces are gathered up to this size before they are decoded.
 const PIECE_BYTES: usize = 256 << 10;
-/// A message's kind and its length.
+/// A message's kind byte and its length.
 const MESSAGE_HEAD_BYTES: usize = 5;
 
 impl Client {
-    /// Sends rows, each as a message of its own.
+    /// Sends rows, each in a `CopyData` message of its own.
     pub(super) async fn copy_out(
         &mut self,
         outcome: Outcome,
@@ -52,14 +52,14 @@ impl Client {
         Ok(())
     }
 
-    /// Sends what is no row, if there is any.
+    /// Sends header or trailer data as a message, if there is any.
     fn copy_data(&mut self, data: &mut Vec<u8>) {
         if !data.is_empty() {
             self.wire.replies.message(b'd', |out| out.append(data));
         }
     }
 
-    /// Returns how many rows there were.
+    /// Encodes and sends batches; returns the number of rows.
     async fn write_rows(
         &mut self,
         mut stream: BatchStream,
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// Sends rows that others have encoded. Returns how many there were.
+    /// Forwards rows that workers have encoded; returns the number of rows.
     async fn pass_on_rows(
         &mut self,
         mut parts: EncodedStream,
@@ -98,7 +98,7 @@ impl Client {
         let mut sent = 0;
         loop {
             self.take_place(work).await?;
-            // Nobody but this place hears of cancels where workers compute.
+            // Workers compute these rows, so this is the only place that notices a cancellation.
             let next = self.wire.while_here(parts.next());
             let next = unless_cancelled(&mut work.cancels, next).await?;
             let Some(Encoded { rows, bytes, mut pieces }) = next.transpose()? else {
@@ -114,7 +114,7 @@ impl Client {
         }
     }
 
-    /// Takes the client's rows in; they are decoded on a thread of their own meanwhile.
+    /// Receives rows from the client, while a blocking thread decodes them.
     pub(super) async fn copy_in(&mut self, copy: CopyIn, work: &mut Work) -> Result<(), Trouble> {
         let format = copy.options().format.unwrap_or(Format::Text);
         let form = if format == Format::Binary { ValueFormat::Binary } else { ValueFormat::Text };
@@ -129,7 +129,7 @@ impl Client {
         };
         let copy = match (received, decoded) {
             (Err(Trouble::End(end)), _) => return Err(Trouble::End(end)),
-            // Rows that were wrong came before the data were cut off.
+            // An error in decoded rows came first, so it is reported rather than the interruption.
             (_, Err(error)) => return Err(error.into()),
             (Err(trouble), Ok(_)) => return Err(trouble),
             (Ok(()), Ok(copy)) => copy,
@@ -142,7 +142,7 @@ impl Client {
         Ok(())
     }
 
-    /// Hands the client's data on until it says that they are complete, or that they are not.
+    /// Forwards the client's data to the decoder until `CopyDone` or `CopyFail`.
     async fn receive(
         &mut self,
         pieces: mpsc::Sender<Bytes>,
@@ -159,7 +159,8 @@ impl Client {
                         let piece = Bytes::from(std::mem::take(&mut gathered));
                         gathered.reserve(PIECE_BYTES);
                         if pieces.send(piece).await.is_err() {
-                            // Decoding has failed: say so now, and skip what still comes.
+                            // Decoding has failed: the error is reported now, and remaining data is
+                            // skipped.
                             return Ok(());
                         }
                     }
@@ -173,7 +174,7 @@ impl Client {
                     let message = format!("COPY from stdin failed: {reason}");
                     return Err(Error::new(SqlState::QUERY_CANCELED, message).into());
                 }
-                // Clients may send them right behind the statement.
+                // Clients may send these directly after the statement.
                 Some(Message::Flush | Message::Sync) => {}
                 Some(Message::Terminate) => return Err(Trouble::End(End::Gone)),
                 _ => return Err(Trouble::End(End::Told(unexpected(kind)))),
@@ -181,7 +182,7 @@ impl Client {
         }
     }
 
-    /// The client's next message while it copies.
+    /// The client's next message during a copy.
     async fn next_of_copy(&mut self, work: &mut Work) -> Result<(u8, Bytes), Trouble> {
         loop {
             if let Some(message) = self.split().map_err(Trouble::End)? {
@@ -194,12 +195,14 @@ impl Client {
     }
 }
 
-/// What the client and the server take the connection for differs now: it cannot go on.
+/// The error for a message that cannot occur during a copy. Client and server disagree about the
+/// protocol's state, so the connection ends.
 fn unexpected(kind: u8) -> Error {
     message::violation(format!("unexpected message type 0x{kind:02X} during COPY from stdin"))
 }
 
-/// Decodes pieces until an empty one. Where none comes, the copy was given up: `None`.
+/// Decodes pieces up to an empty one, which marks the end. Returns `None` if the channel closes
+/// before, since the copy was abandoned.
 fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<Option<CopyIn>> {
     let mut decoder = copy.decoder()?;
     while let Some(piece) = pieces.blocking_recv() {
@@ -215,8 +218,8 @@ fn decode(mut copy: CopyIn, mut pieces: mpsc::Receiver<Bytes>) -> Result<Option<
     Ok(None)
 }
 
-/// Moves the beginning of the first message to the replies, with a head in it: clients expect what
-/// binary data begin with and the first row in one message.
+/// Moves the header of the first message to the replies and inserts `head` into that message:
+/// clients expect the header of binary data and the first row in one message.
 fn put_head(head: &mut Vec<u8>, pieces: &mut VecDeque<Bytes>, replies: &mut Replies) -> Result<()> {
     let (mut start, mut known) = ([0; MESSAGE_HEAD_BYTES], 0);
     while known < start.len() {

@@ -1,5 +1,5 @@
-//! Where portals and cursors are the same to a client: `MOVE` in a portal that a message made, and
-//! `Execute` of a cursor that `DECLARE` made.
+//! Statements that treat portals and cursors alike: `MOVE` in a portal created by `Bind`, and
+//! `Execute` of a cursor created by `DECLARE`.
 
 use thalweg_formats::postgres::{RowEncoder, ValueFormat};
 use thalweg_query::{RowForm, Tag};
@@ -12,8 +12,8 @@ use super::portal::{Counted, Rows, State};
 use super::work::Work;
 
 impl Client {
-    /// Passes rows of a portal by, all of them where no number is given. As with `Execute`, the
-    /// portal stays where it is only when nothing goes wrong.
+    /// Skips rows of a portal, all of them if no number is given. As with `Execute`, an error
+    /// removes the portal.
     pub(super) async fn move_portal(
         &mut self,
         name: &str,
@@ -45,14 +45,14 @@ impl Client {
                 self.wire.replies.complete("MOVE 0");
                 State::Fetched(tag)
             }
-            // There are no rows to pass by.
+            // The statement gives no rows to skip.
             State::Bound(_) | State::Done => return Err(cannot_be_run(name).into()),
         };
         self.portals.insert(name.to_owned(), portal);
         Ok(())
     }
 
-    /// Passes rows of an open portal by.
+    /// Skips rows of an open portal.
     async fn pass(
         &mut self,
         mut rows: Box<Rows>,
@@ -76,7 +76,7 @@ impl Client {
         Ok(State::Fetched(rows.tag))
     }
 
-    /// Sends the next rows of a cursor that was declared, in text.
+    /// Sends the next rows of a declared cursor, as text.
     pub(super) async fn execute_declared(
         &mut self,
         name: &str,
@@ -106,7 +106,7 @@ impl Client {
             Sent::All(count) if count < rows_max => {
                 self.wire.replies.complete(Counted(&rows.tag, count));
             }
-            // The cursor has given what was asked for, and may have more.
+            // The cursor returned as many rows as requested and may have more.
             Sent::All(_) | Sent::Enough => self.wire.replies.portal_suspended(),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Running statements and sending what they give, and the simple protocol.
+//! Execution of statements, sending of their results, and the simple protocol.
 
 use arrow::datatypes::SchemaRef;
 use thalweg_formats::postgres::ValueFormat;
@@ -9,20 +9,21 @@ use super::portal::{Counted, Rows};
 use super::wait::unless_cancelled;
 use super::work::Work;
 
-/// The form of rows in the simple protocol.
+/// The row format of the simple protocol.
 const TEXTS: RowForm = RowForm::DataRows(ValueForms::Text);
 
-/// How far a portal's rows have come.
+/// Progress of sending a portal's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
-    /// As many as were asked for; whether there are more is not known.
+    /// The requested number of rows was sent; there may be more.
     Enough,
-    /// The last of them; how many went out this time.
+    /// The last row was sent, with the number of rows sent by this call.
     All(u64),
 }
 
 impl Client {
-    /// All statements of a text. Several of them are one transaction, unless they say otherwise.
+    /// Runs all statements of a text. Several statements form one implicit transaction, unless they
+    /// contain transaction commands.
     pub(super) async fn simple_query(&mut self, sql: &str) -> Result<(), Trouble> {
         self.portals.remove("");
         self.session.forget_prepared("");
@@ -32,7 +33,7 @@ impl Client {
             return Ok(());
         }
         for statement in &statements {
-            // A COMMIT on the way ends what was one transaction so far: what follows is another.
+            // A COMMIT in between ends the implicit transaction, so the rest forms another one.
             let is_idle = self.session.transaction() == TransactionStatus::Idle;
             if statements.len() > 1 && is_idle {
                 self.session.begin_implicit();
@@ -63,7 +64,7 @@ impl Client {
         self.send(outcome, work).await
     }
 
-    /// Sends everything that a statement gave, in text.
+    /// Sends the whole result of a statement, as text.
     pub(super) async fn send(
         &mut self,
         mut outcome: Outcome,
@@ -81,7 +82,8 @@ impl Client {
             self.wire.replies.complete(&tag);
             return Ok(());
         };
-        // What is wrong from the beginning is told before any columns are.
+        // The first rows are computed before the columns are described, so that an early error
+        // comes first.
         self.fill(&mut rows, work).await?;
         self.wire.replies.row_description(&schema, &formats);
         if let Sent::All(count) = self.send_rows(&mut rows, u64::MAX, work).await? {
@@ -96,7 +98,7 @@ impl Client {
         }
     }
 
-    /// Sends rows, at most so many.
+    /// Sends rows, at most `rows_max`.
     pub(super) async fn send_rows(
         &mut self,
         rows: &mut Rows,
@@ -116,7 +118,7 @@ impl Client {
         Ok(Sent::Enough)
     }
 
-    /// Computes the next rows, where there are none to be sent; false at the end.
+    /// Computes the next rows if none are ready; false at the end.
     pub(super) async fn fill(&mut self, rows: &mut Rows, work: &mut Work) -> Result<bool, Trouble> {
         if rows.is_filled() {
             return Ok(true);
@@ -126,7 +128,7 @@ impl Client {
     }
 }
 
-/// Moves an error's place from a statement to the text that holds it.
+/// Shifts an error's position from the statement to the text that contains it.
 fn placed(trouble: Trouble, sql: &str, offset: usize) -> Trouble {
     match trouble {
         Trouble::Error(error) => {

@@ -1,4 +1,4 @@
-//! The extended protocol: prepared statements, portals, and what is done with them.
+//! The extended protocol: prepared statements and portals.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::message::{Bind, Named};
 use super::portal::{Counted, Portal, Rows, State};
 use super::work::Work;
 
-/// PostgreSQL's `unknown`, and no type at all: the server finds out.
+/// No type, and PostgreSQL's `unknown`: the server infers the parameter's type.
 const NO_TYPES: [u32; 2] = [0, 705];
 
 impl Client {
@@ -25,7 +25,7 @@ impl Client {
         types: &[u32],
     ) -> Result<(), Trouble> {
         if name.is_empty() {
-            // It is gone even where the new one is none.
+            // The old unnamed statement is dropped even if the new one is invalid.
             self.session.forget_prepared(name);
         }
         let statements = self.wire.while_here(self.session.split(sql)).await??;
@@ -79,7 +79,7 @@ impl Client {
             }
             Named::Portal(name) => match self.portals.get(name) {
                 None => {
-                    // A cursor that was declared is a portal too.
+                    // A declared cursor is a portal, too.
                     let schema = self.session.cursor_schema(name);
                     let schema = schema.ok_or_else(|| no_portal(name))?;
                     let formats = vec![ValueFormat::Text; schema.fields().len()];
@@ -95,7 +95,7 @@ impl Client {
         Ok(())
     }
 
-    /// What gives rows is not described in a failed block: its tables may be gone.
+    /// Refuses to describe a query in a failed block, since its tables may be gone.
     fn check_described(&self, prepared: &Prepared) -> Result<()> {
         match prepared.schema() {
             Some(_) => prepared.check_taken(self.session.transaction()),
@@ -110,10 +110,10 @@ impl Client {
         }
     }
 
-    /// Runs a portal, or goes on with it. It stays where it is only when nothing goes wrong.
+    /// Runs a portal or continues it. An error removes the portal.
     pub(super) async fn execute(&mut self, name: &str, rows_max: u64) -> Result<(), Trouble> {
         let Some(mut portal) = self.portals.remove(name) else {
-            // A cursor that was declared is a portal too.
+            // A declared cursor is a portal, too.
             return Box::pin(self.execute_declared(name, rows_max)).await;
         };
         let prepared = &portal.prepared;
@@ -139,7 +139,7 @@ impl Client {
                 let mut work = Box::new(self.begin(prepared.sql()));
                 let form = match rows_max {
                     u64::MAX => data_rows(&portal.formats),
-                    // Rows that are counted have to be told apart.
+                    // Counted rows must be separable, so they come as batches.
                     _ => RowForm::Batches,
                 };
                 match self.open(prepared, &values, &portal.formats, form, &mut work).await {
@@ -155,7 +155,7 @@ impl Client {
         Ok(())
     }
 
-    /// Sends rows of an open portal.
+    /// Sends the next rows of an open portal.
     async fn fetch(
         &mut self,
         mut rows: Box<Rows>,
@@ -177,13 +177,14 @@ impl Client {
         }
     }
 
-    /// Statements up to the next `Sync` are one transaction. One that stands alone is its own, so
-    /// that it is tried again when it loses against another: what follows it has to be known.
+    /// Begins an implicit transaction unless `Sync` follows directly. Statements up to the next
+    /// `Sync` form one transaction. A single one is its own transaction, which the session retries
+    /// after a conflict; so the next message must be known first.
     async fn begin_unless_alone(&mut self) -> Result<(), Trouble> {
         if self.session.transaction() != TransactionStatus::Idle {
             return Ok(());
         }
-        // Whoever wants an answer sends `Flush` or `Sync`, so something comes.
+        // A client that expects an answer sends `Flush` or `Sync`, so another message will come.
         while self.wire.input.is_empty() {
             self.wait_for_more().await.map_err(Trouble::End)?;
         }
@@ -193,7 +194,7 @@ impl Client {
         Ok(())
     }
 
-    /// Runs a bound statement; `None` where it gave no rows and is done.
+    /// Runs a bound statement; `None` if it gave no rows and is complete.
     pub(super) async fn open(
         &mut self,
         prepared: &Prepared,
@@ -213,7 +214,7 @@ impl Client {
         Ok(Rows::of(outcome, formats.to_vec()))
     }
 
-    /// Portals of a closed statement live on, as in PostgreSQL.
+    /// Closes a statement or portal. Portals of a closed statement survive, as in PostgreSQL.
     pub(super) fn close(&mut self, what: &Named) {
         match what {
             Named::Statement(name) => self.session.forget_prepared(name),
@@ -227,17 +228,17 @@ fn data_rows(formats: &Arc<[ValueFormat]>) -> RowForm {
     RowForm::DataRows(ValueForms::Each(Arc::clone(formats)))
 }
 
-/// The type that a client says a parameter has.
+/// The type that a client declares for a parameter.
 fn declared(oid: u32) -> Result<Option<DataType>> {
     if NO_TYPES.contains(&oid) {
         return Ok(None);
     }
-    // A type that is not known here may still be one whose text is understood.
+    // The server may not know a type but still understand its text format.
     field_of_oid(oid).map(|field| from_field(&field)).transpose()
 }
 
-/// The parameters under the names that the client has for their types; `None` where those are the
-/// names that they have anyway.
+/// The parameters with the type names that the client declared; `None` if these equal the inferred
+/// ones.
 fn named_as_declared(prepared: &Prepared, types: &[u32]) -> Option<Vec<FieldRef>> {
     let parameters = prepared.parameters();
     let named = |(field, oid): (&FieldRef, &u32)| field_declared(field, *oid);

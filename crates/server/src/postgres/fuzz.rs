@@ -1,4 +1,4 @@
-//! What PostgreSQL clients send, for [`crate::fuzzing`].
+//! Fuzz targets for PostgreSQL's protocol; see [`crate::fuzzing`].
 
 use std::sync::Arc;
 
@@ -11,18 +11,17 @@ use super::message::{self, Message};
 use super::options::assignments;
 use super::startup::{self, Hello};
 
-/// A limit that inputs of a few hundred bytes can reach.
+/// Message limit that inputs of a few hundred bytes can exceed.
 const MESSAGE_BYTES_MAX: usize = 256;
 const COPY_BATCH_ROWS: usize = 3;
 
-/// The types of parameters, by the numbers that clients declare them with; some are arrays, and
-/// some are unknown.
+/// OIDs of parameter types, including arrays and unknown ones.
 const PARAMETER_TYPES: [u32; 30] = [
     16, 17, 18, 19, 20, 21, 23, 25, 26, 700, 701, 114, 1043, 1082, 1083, 1114, 1184, 1186, 1700,
     2950, 3802, 1000, 1007, 1009, 1016, 1022, 1231, 1185, 2951, 0,
 ];
 
-/// Messages ahead of a session, and answers in the exchange of a password.
+/// Messages before a session exists, and responses of the SCRAM exchange.
 pub(crate) fn startup(bytes: &[u8]) -> usize {
     let mut input = BytesMut::from(bytes);
     let mut taken = 0;
@@ -90,7 +89,7 @@ pub(crate) fn message_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A parameter: its type, its form, and its bytes. What was understood can be written again.
+/// A parameter: its type, its format, and its bytes. A decoded value must be encodable again.
 pub(crate) fn parameters(bytes: &[u8]) -> usize {
     let [kind, form, value @ ..] = bytes else { return 0 };
     let oid = PARAMETER_TYPES[usize::from(*kind) % PARAMETER_TYPES.len()];
@@ -103,7 +102,7 @@ pub(crate) fn parameters(bytes: &[u8]) -> usize {
     for form in [ValueFormat::Text, ValueFormat::Binary] {
         let encoder = RowEncoder::new(Arc::clone(&schema), vec![form]);
         let mut rows = encoder.batch(&batch).expect("parameters are of types that are sent");
-        // Only a row that is too long is refused.
+        // Encoding may fail only for a row that is too long.
         let _ = rows.data_row(0, &mut Vec::new());
     }
     1
@@ -128,7 +127,8 @@ pub(crate) fn parameter_seeds() -> Vec<Vec<u8>> {
         (1007, "{1,NULL,3}"),
         (1009, "{\"a b\",c,NULL}"),
     ];
-    // One dimension of two integers, the second NULL; two dimensions, of one and no items.
+    // A one-dimensional array of two integers, the second NULL; a two-dimensional array with an
+    // empty dimension.
     let integers = b"\0\0\0\x01\0\0\0\x01\0\0\0\x17\0\0\0\x02\0\0\0\x01\
         \0\0\0\x04\0\0\0\x2a\xff\xff\xff\xff";
     let none = b"\0\0\0\x02\0\0\0\0\0\0\0\x17\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x01";
@@ -139,7 +139,7 @@ pub(crate) fn parameter_seeds() -> Vec<Vec<u8>> {
         (1082, b"\0\0\x22\x3d"),
         (1184, b"\0\x02\xa5\x0d\x7f\x2a\0\0"),
         (1186, b"\0\0\0\0\x3b\x9a\xca\0\0\0\0\x03\0\0\0\x02"),
-        // 123.45: two digits of base 10,000, one before the point; two places are shown.
+        // 123.45 as two base-10,000 digits, one before the point, with a display scale of two.
         (1700, b"\0\x02\0\0\0\0\0\x02\0\x7b\x11\x94"),
         (1007, integers),
         (1007, none),

@@ -1,10 +1,10 @@
-//! What clients send, out of bytes that nobody has checked yet.
+//! Messages from clients, parsed from unchecked bytes.
 
 use bytes::{Buf, Bytes, BytesMut};
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_types::{Error, Result, SqlState};
 
-/// One message of a client that has come in.
+/// A message received from a client.
 #[derive(Debug)]
 pub(super) enum Message {
     Query(String),
@@ -30,7 +30,7 @@ pub(super) struct Bind {
     pub(super) results: Formats,
 }
 
-/// Forms of values: one for each, one for all, or none for text.
+/// Value formats: one for each value, one for all, or none for text.
 #[derive(Debug)]
 pub(super) struct Formats(Vec<ValueFormat>);
 
@@ -41,7 +41,7 @@ pub(super) enum Named {
 }
 
 impl Formats {
-    /// The form of each of `count` values.
+    /// The format of each of `count` values.
     pub(super) fn of(&self, count: usize) -> Result<Vec<ValueFormat>> {
         match self.0.as_slice() {
             [] => Ok(vec![ValueFormat::Text; count]),
@@ -55,11 +55,10 @@ impl Formats {
     }
 }
 
-/// Takes the bytes of one message off the front of the input, if they are all there: its kind and
-/// what follows its length.
+/// Splits one complete message off the front of the input: its kind and the bytes after its length.
 ///
 /// # Errors
-/// Where its length is impossible, or beyond the limit. The connection can't go on then.
+/// If the length is invalid or exceeds the limit. The connection cannot continue then.
 pub(super) fn split(input: &mut BytesMut, limit: usize) -> Result<Option<(u8, Bytes)>> {
     let Some((kind, length)) = input.split_first().and_then(|(kind, rest)| {
         rest.first_chunk::<4>().map(|length| (*kind, i32::from_be_bytes(*length)))
@@ -83,7 +82,7 @@ pub(super) fn split(input: &mut BytesMut, limit: usize) -> Result<Option<(u8, By
 
 impl Message {
     /// # Errors
-    /// Where the bytes are no such message.
+    /// If the bytes are not a valid message of this kind.
     pub(super) fn parse(kind: u8, body: Bytes) -> Result<Message> {
         let mut body = Body(body);
         let message = match kind {
@@ -108,20 +107,20 @@ impl Message {
         }
     }
 
-    /// Whether clients that have shown who they are send messages of this kind at all. After one
-    /// of another kind, nobody knows where the next begins.
+    /// True for kinds of messages that authenticated clients may send. After any other kind, the
+    /// start of the next message is unknown.
     pub(super) fn is_known(kind: u8) -> bool {
         matches!(kind, b'B'..=b'F' | b'H' | b'P' | b'Q' | b'S' | b'X' | b'c' | b'd' | b'f')
     }
 
-    /// Whether an error in this message, or in doing what it asks, leaves messages to be skipped
-    /// until the next `Sync`.
+    /// True for messages of the extended protocol: after an error in one of them, all messages up
+    /// to the next `Sync` are skipped.
     pub(super) fn is_extended(kind: u8) -> bool {
         matches!(kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H')
     }
 }
 
-/// What is left of a message.
+/// The unread rest of a message.
 struct Body(Bytes);
 
 impl Body {
@@ -140,13 +139,13 @@ impl Body {
         self.take(4).map(|mut bytes| bytes.get_u32())
     }
 
-    /// How many rows are wanted; 0 and less stand for all.
+    /// The maximum number of rows; zero and negative numbers mean all.
     fn rows_max(&mut self) -> Result<u64> {
         let wanted = self.word()?.cast_signed();
         Ok(u64::try_from(wanted).ok().filter(|wanted| *wanted > 0).unwrap_or(u64::MAX))
     }
 
-    /// A text that ends with a zero.
+    /// A zero-terminated text.
     fn text(&mut self) -> Result<String> {
         let end = self.0.iter().position(|byte| *byte == 0);
         let end = end.ok_or_else(|| violation("invalid string in message".to_owned()))?;

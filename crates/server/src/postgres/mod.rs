@@ -1,7 +1,8 @@
 //! PostgreSQL's protocol, version 3.0.
 //!
-//! Messages are read and written here, and not by a library, since they come from strangers and
-//! carry every row: nothing is read past a message's end, and no row is an object of its own.
+//! Messages are parsed and written here instead of by a library, since they come from untrusted
+//! clients and carry every row. The code never reads past a message's end, and allocates no object
+//! per row.
 
 mod connection;
 mod copy;
@@ -27,7 +28,7 @@ use tokio::net::TcpListener;
 use crate::accept;
 use crate::shared::{Shared, Stage};
 
-/// Takes connections in until the server drains.
+/// Accepts connections until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
     let one = |stream, peer, stranger| opening::serve(Arc::clone(&shared), stream, peer, stranger);
     accept::serve(&shared, listener, Stage::Draining, one).await;

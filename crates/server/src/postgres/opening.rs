@@ -1,4 +1,4 @@
-//! How a connection begins: from its first byte to where its client may send statements.
+//! Opening of a connection: from its first byte until its client may send statements.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::connections::{FrontEnd, Listed, Place};
 use crate::shared::Shared;
 use crate::strangers::Stranger;
 
-/// Serves one connection. Whatever goes wrong ends it, and nothing else.
+/// Serves one connection. An error ends this connection only.
 pub(super) async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
@@ -32,7 +32,7 @@ pub(super) async fn serve(
     Box::pin(client.run()).await;
 }
 
-/// A client that has shown who it is; `None` where the connection is over.
+/// An authenticated client; `None` if the connection ended.
 async fn open(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Client> {
     let place = shared.connections.place();
     let (mut wire, start) = startup::greet(&shared, wire, peer).await;
@@ -57,7 +57,7 @@ async fn open(shared: Arc<Shared>, wire: Wire, peer: SocketAddr) -> Option<Clien
     }
 }
 
-/// What a connection has once it is begun.
+/// State of a connection that has completed its startup.
 struct Begun {
     session: Session,
     listed: Listed,

@@ -1,17 +1,17 @@
-//! What a client wants its session to be like: the settings of its first message.
+//! Session settings from a client's startup message.
 
 use std::collections::BTreeMap;
 
 use thalweg_query::Session;
 use thalweg_types::{Error, Result, SqlState};
 
-/// The only database that there is, and what PostgreSQL's tools ask for where they need any.
+/// The name of the only database, and the default name of PostgreSQL's tools.
 const DATABASES: [&str; 2] = ["thalweg", "postgres"];
 
-/// Makes the settings of a client's first message those of its session. Returns remarks.
+/// Applies the settings of a startup message to the session. Returns warnings.
 ///
 /// # Errors
-/// Where one of them is unknown, or cannot have its value.
+/// If a setting is unknown or its value is invalid.
 pub(super) fn apply(
     session: &mut Session,
     user: &str,
@@ -35,7 +35,8 @@ pub(super) fn apply(
 
 fn set(session: &mut Session, name: &str, value: &str, remarks: &mut Vec<String>) -> Result<()> {
     match session.set(name, value) {
-        // Drivers send the time zone of the machine that they run on, whoever asked for it.
+        // Drivers send the time zone of their machine by default, so an unknown one is only a
+        // warning.
         Err(error) if name.eq_ignore_ascii_case("timezone") => {
             remarks.push(error.message().to_owned());
             Ok(())
@@ -44,7 +45,7 @@ fn set(session: &mut Session, name: &str, value: &str, remarks: &mut Vec<String>
     }
 }
 
-/// Drivers fill in the user's name where they were told no database.
+/// Checks the database's name. Drivers default to the user's name, so it is accepted as well.
 fn check_database(name: &str, user: &str) -> Result<()> {
     if name.is_empty() || name == user || DATABASES.contains(&name) {
         return Ok(());
@@ -88,7 +89,7 @@ pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>> {
     Ok(found)
 }
 
-/// Words between spaces; a backslash takes the next character for what it is.
+/// Splits a text at spaces; a backslash escapes the next character.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! Portals: statements with their values, running or about to run.
+//! Portals: bound statements, running or about to run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use thalweg_types::Result;
 use super::wire::{SEND_BYTES, Wire};
 use super::work::Work;
 
-/// A prepared statement with its values, and how far it has come.
+/// A prepared statement with its values and its state.
 pub(super) struct Portal {
     pub(super) prepared: Prepared,
     pub(super) formats: Arc<[ValueFormat]>,
@@ -22,13 +22,13 @@ pub(super) enum State {
     Bound(Vec<ScalarValue>),
     /// Its rows are being fetched.
     Open(Box<Rows>, Box<Work>),
-    /// All its rows were fetched; there are none any more, however often they are asked for.
+    /// All rows were fetched; further requests return none.
     Fetched(Tag),
-    /// It gave no rows, and was done.
+    /// The statement gave no rows and is complete.
     Done,
 }
 
-/// Rows on their way to a client.
+/// Rows on their way to the client.
 pub(super) struct Rows {
     source: Source,
     pub(super) tag: Tag,
@@ -38,10 +38,11 @@ enum Source {
     Batches {
         encoder: RowEncoder,
         stream: BatchStream,
-        /// The batch that is being sent, and how many of its rows were.
+        /// The current batch, and the number of its rows already sent.
         batch: Option<(EncodedRows, usize)>,
     },
-    /// Rows that others have encoded, which cannot be told apart.
+    /// Rows that workers have encoded. Their boundaries are unknown, so they cannot be counted one
+    /// by one.
     Encoded { stream: EncodedStream, next: Option<Encoded> },
 }
 
@@ -50,7 +51,7 @@ impl Rows {
         Rows { source: Source::Batches { encoder, stream, batch: None }, tag }
     }
 
-    /// The rows of an outcome, in whatever form it has them; `None` where it has none.
+    /// The rows of an outcome in either form; `None` if it has none.
     pub(super) fn of(outcome: Outcome, formats: Vec<ValueFormat>) -> Option<Rows> {
         let Outcome { schema, rows, encoded, tag, .. } = outcome;
         if let Some(stream) = encoded {
@@ -59,7 +60,7 @@ impl Rows {
         Some(Rows::new(RowEncoder::new(schema, formats), rows?, tag))
     }
 
-    /// Whether there are rows to be written.
+    /// True if rows are ready to be written.
     pub(super) fn is_filled(&self) -> bool {
         match &self.source {
             Source::Batches { batch, .. } => {
@@ -69,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Makes the next rows ready; false where there are no more.
+    /// Prepares the next rows; false at the end.
     pub(super) async fn fill(&mut self) -> Result<bool> {
         while !self.is_filled() {
             match &mut self.source {
@@ -88,7 +89,7 @@ impl Rows {
         Ok(true)
     }
 
-    /// Passes by rows that are ready, at most so many. Returns how many.
+    /// Skips at most `rows_max` of the ready rows and returns how many.
     pub(super) fn skip(&mut self, rows_max: u64) -> u64 {
         let Source::Batches { batch: Some((rows, at)), .. } = &mut self.source else { return 0 };
         let skipped = rows_max.min((rows.rows() - *at) as u64);
@@ -96,10 +97,11 @@ impl Rows {
         skipped
     }
 
-    /// Writes rows that are ready: at most `rows_max`, and until there is enough to send. Returns
-    /// how many rows and bytes.
+    /// Writes ready rows: at most `rows_max`, and only until there is enough to send. Returns the
+    /// numbers of rows and bytes.
     ///
-    /// Encoded rows are written as they are, which is for those who want all of them.
+    /// Encoded rows are written whole, regardless of `rows_max`, so they serve only requests for
+    /// all rows.
     pub(super) fn write(&mut self, wire: &mut Wire, rows_max: u64) -> Result<(u64, usize)> {
         match &mut self.source {
             Source::Batches { batch: Some((rows, at)), .. } => {
@@ -122,7 +124,7 @@ impl Rows {
     }
 }
 
-/// The command tag for so many rows. A portal that is fetched in parts counts those of each part.
+/// The command tag with a number of rows. A portal fetched in parts reports the rows of each part.
 pub(super) struct Counted<'a>(pub(super) &'a Tag, pub(super) u64);
 
 impl fmt::Display for Counted<'_> {

@@ -1,4 +1,4 @@
-//! What the server sends: messages, written one after the other into one buffer.
+//! Messages of the server, appended to one buffer.
 
 use std::fmt::{Display, Write as _};
 use std::io;
@@ -8,22 +8,22 @@ use thalweg_formats::postgres::{Type, ValueFormat};
 use thalweg_query::TransactionStatus;
 use thalweg_types::{Error, Part};
 
-/// Messages on their way to a client.
+/// Messages on their way to the client.
 #[derive(Default)]
 pub(super) struct Replies {
     pub(super) bytes: Vec<u8>,
 }
 
-/// How bad an error is for the connection.
+/// Severity of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Severity {
     Error,
-    /// The connection ends.
+    /// The connection ends after it.
     Fatal,
 }
 
 impl Replies {
-    /// Writes one message: its kind, its length, and what `body` writes.
+    /// Writes one message: its kind, its length, and the bytes that `body` appends.
     pub(super) fn message(&mut self, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
         self.bytes.push(kind);
         let at = self.bytes.len();
@@ -59,7 +59,8 @@ impl Replies {
         });
     }
 
-    /// Tells a client of a later protocol that 3.0 is the newest, and which options are unknown.
+    /// Tells a client of a newer protocol that the server supports 3.0, and which options it does
+    /// not know.
     pub(super) fn negotiate(&mut self, unknown: &[&str]) {
         self.message(b'v', |out| {
             out.extend_from_slice(&(3_u32 << 16).to_be_bytes());
@@ -83,7 +84,8 @@ impl Replies {
             for (field, format) in schema.fields().iter().zip(formats) {
                 let known = Type::of(field);
                 text(out, field.name());
-                // Columns of results belong to no table, as far as clients are told.
+                // The table's OID and column number are zero: clients are not told where a column
+                // comes from.
                 out.extend_from_slice(&[0; 6]);
                 out.extend_from_slice(&known.oid.to_be_bytes());
                 out.extend_from_slice(&known.size.to_be_bytes());
@@ -130,7 +132,7 @@ impl Replies {
         self.bare(b's');
     }
 
-    /// Begins a copy: `G` for one in, `H` for one out.
+    /// Begins a copy: `G` for one from the client, `H` for one to it.
     pub(super) fn copy_response(&mut self, kind: u8, format: ValueFormat, columns: usize) {
         self.message(kind, |out| {
             out.push(code(format) as u8);
@@ -181,8 +183,8 @@ impl Replies {
     }
 }
 
-/// The function of PostgreSQL that raises the error, where drivers tell errors apart by it: pgjdbc
-/// and asyncpg prepare a statement again on this one.
+/// The PostgreSQL function that raises the error, for drivers that depend on its name: pgjdbc and
+/// asyncpg prepare a statement again after this error.
 fn routine(error: &Error) -> Option<&'static str> {
     let is_outdated = error.message() == "cached plan must not change result type";
     is_outdated.then_some("RevalidateCachedQuery")
@@ -200,7 +202,7 @@ fn field(out: &mut Vec<u8>, kind: u8, value: &str) {
     text(out, value);
 }
 
-/// A text that ends with a zero, and has none inside.
+/// Appends a zero-terminated text, without any zeros inside.
 fn text(out: &mut Vec<u8>, value: &str) {
     out.extend(value.bytes().filter(|byte| *byte != 0));
     out.push(0);

@@ -1,4 +1,4 @@
-//! The beginning of a connection: TLS, who it is, and what it wants its session to be like.
+//! The startup phase of a connection: TLS, the startup message, and authentication.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,37 +22,37 @@ use super::wire::{Stream, Wire};
 use crate::auth::{Identity, Method, Users, refused};
 use crate::shared::Shared;
 
-/// Nothing longer comes before a client has shown who it is.
+/// Maximum length of a message before authentication.
 const STARTUP_BYTES_MAX: usize = 10_000;
 
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
 const CANCEL_REQUEST: u32 = 80_877_102;
 
-/// How a connection begins.
+/// The purpose of a new connection.
 pub(super) enum Start {
     Session(Hello),
-    /// Another connection's work is to end.
+    /// A request to cancel another connection's statement.
     Cancel {
         id: i32,
         secret: i32,
     },
-    /// The client went away.
+    /// The client disconnected.
     Gone,
 }
 
-/// What a client says of itself.
+/// A client's startup message.
 pub(super) struct Hello {
     pub(super) user: String,
     pub(super) settings: BTreeMap<String, String>,
-    /// Options of the protocol that are not known here, where the client has to be told: it asks
-    /// for some, or speaks a later version than 3.0.
+    /// Protocol options that the server does not know. Set if the client must be told: it uses such
+    /// options, or a version later than 3.0.
     unknown: Option<Vec<String>>,
 }
 
 impl Hello {
     /// # Errors
-    /// Where the bytes are no start-up message, or one of another version than 3.
+    /// If the bytes are no startup message, or one of another major version than 3.
     pub(super) fn parse(code: u32, body: &[u8]) -> Result<Hello> {
         let (major, minor) = (code >> 16, code & 0xffff);
         if major != 3 {
@@ -84,11 +84,11 @@ impl Hello {
     }
 }
 
-/// Why a connection did not begin.
+/// The reason why a connection was not opened.
 pub(super) enum Failure {
-    /// The client is told.
+    /// The error is sent to the client.
     Refused(Error),
-    /// The client is gone.
+    /// The client disconnected.
     Gone,
 }
 
@@ -104,7 +104,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Reads the first message, after switching to TLS where the client asks for it.
+/// Reads the startup message, after switching to TLS if the client requests it.
 pub(super) async fn greet(
     shared: &Shared,
     mut wire: Wire,
@@ -133,7 +133,8 @@ pub(super) async fn greet(
                         id: i32::from_be_bytes([a, b, c, d]),
                         secret: i32::from_be_bytes([e, f, g, h]),
                     },
-                    // Nobody listens for what is wrong with it.
+                    // A malformed cancel request gets no answer, since its client does not wait for
+                    // one.
                     _ => Start::Gone,
                 };
                 return (wire, Ok(start));
@@ -146,7 +147,7 @@ pub(super) async fn greet(
     }
 }
 
-/// The first message's code, and what follows it; `None` where there is none.
+/// The first message's code and body; `None` if the client disconnected.
 async fn first(wire: &mut Wire) -> std::result::Result<Option<(u32, Bytes)>, Failure> {
     loop {
         if let Some(message) = split(&mut wire.input)? {
@@ -158,8 +159,8 @@ async fn first(wire: &mut Wire) -> std::result::Result<Option<(u32, Bytes)>, Fai
     }
 }
 
-/// Takes a message without a kind off the front of the input, if all of it is there: its code, and
-/// what follows it.
+/// Splits one complete startup message off the front of the input: its code and its body. These
+/// messages have no kind byte.
 pub(super) fn split(input: &mut BytesMut) -> Result<Option<(u32, Bytes)>> {
     let Some(length) = input.first_chunk::<4>() else { return Ok(None) };
     let length = u32::from_be_bytes(*length) as usize;
@@ -183,7 +184,7 @@ async fn to_tls(shared: &Shared, mut wire: Wire) -> std::result::Result<Wire, (W
         };
     };
     if !wire.input.is_empty() {
-        // Whatever came unencrypted must not be taken for what was encrypted.
+        // Bytes sent before encryption must not be treated as encrypted ones (command injection).
         let error = violation("received unencrypted data after SSL request".to_owned());
         return Err((wire, error.into()));
     }
@@ -226,7 +227,7 @@ fn hello(
     Ok(hello)
 }
 
-/// A text that ends with a zero, and what follows it: the message goes on after each of them.
+/// A zero-terminated text and the bytes after it, which must not be empty.
 fn text(bytes: &[u8]) -> Result<(&[u8], &[u8])> {
     let end = bytes.iter().position(|byte| *byte == 0).filter(|end| *end + 1 < bytes.len());
     let end = end.ok_or_else(no_terminator)?;
@@ -242,7 +243,7 @@ fn utf8(bytes: &[u8]) -> Result<String> {
     text.map_err(|_| violation("the startup packet is not UTF-8".to_owned()))
 }
 
-/// Lets the client show who it is.
+/// Authenticates the client.
 pub(super) async fn authenticate(
     shared: &Shared,
     wire: &mut Wire,
@@ -261,8 +262,9 @@ pub(super) async fn authenticate(
     Ok(identity)
 }
 
-/// SCRAM-SHA-256, by `pgwire`. A client guesses with its second answer: one that leaves before, or
-/// breaks the protocol, has learnt nothing, and must not make its user wait.
+/// Runs a SCRAM-SHA-256 exchange, with `pgwire`. The client's second response contains the proof,
+/// so only that one counts as a guess. A client that leaves earlier or breaks the protocol has
+/// learnt nothing, and must not delay its user's logins.
 async fn scram(
     shared: &Shared,
     wire: &mut Wire,
@@ -288,7 +290,7 @@ async fn scram(
                 let answer = if answers == 0 { initial(answer)? } else { following(answer) };
                 answers += 1;
                 if answers == 2 {
-                    // The answer that holds a proof: the password is about to be checked.
+                    // The second response contains the proof, so the password check follows.
                     wire.while_here(shared.users.attempt(user, peer.ip())).await??;
                 }
                 state = mechanism.next(&client, answer).await;
@@ -335,7 +337,7 @@ async fn password_message(wire: &mut Wire) -> std::result::Result<Bytes, Failure
     }
 }
 
-/// The mechanism that the client chose, and its first words.
+/// Parses the client's first response: the chosen mechanism and its initial data.
 pub(super) fn initial(body: Bytes) -> Result<PasswordMessageFamily> {
     let malformed = || violation("malformed SASL response".to_owned());
     let end = body.iter().position(|byte| *byte == 0).ok_or_else(malformed)?;
@@ -357,7 +359,7 @@ fn following(body: Bytes) -> PasswordMessageFamily {
     PasswordMessageFamily::SASLResponse(SASLResponse::new(body))
 }
 
-/// Where `pgwire` finds what passwords are checked with.
+/// Provides `pgwire` with the users' verifiers.
 struct Verifiers {
     users: Arc<Users>,
 }
@@ -371,7 +373,7 @@ impl std::fmt::Debug for Verifiers {
 #[async_trait]
 impl AuthSource for Verifiers {
     async fn get_password(&self, _: &LoginInfo) -> PgWireResult<Password> {
-        // Only verifiers are kept.
+        // The database stores verifiers only.
         Err(PgWireError::InvalidPassword(String::new()))
     }
 

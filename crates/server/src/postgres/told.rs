@@ -1,4 +1,4 @@
-//! Settings that clients are told: all when they connect, and those that changed after a statement.
+//! Settings reported to clients: all of them at startup, and changed ones after a statement.
 
 use thalweg_query::Session;
 
@@ -6,7 +6,7 @@ use super::reply::Replies;
 use crate::admission::Asker;
 use crate::metrics::StatementKind;
 
-/// What sessions cannot change.
+/// Settings that sessions cannot change.
 const FIXED: [&str; 8] = [
     "in_hot_standby",
     "server_version",
@@ -18,7 +18,7 @@ const FIXED: [&str; 8] = [
     "standard_conforming_strings",
 ];
 
-/// What they can.
+/// Settings that sessions can change.
 const CHANGEABLE: [&str; 5] = [
     "application_name",
     "is_superuser",
@@ -29,15 +29,15 @@ const CHANGEABLE: [&str; 5] = [
 const APPLICATION_NAME: usize = 0;
 const IS_SUPERUSER: usize = 1;
 
-/// What a client was told last of the settings that change.
+/// The last reported values of the changeable settings.
 pub(super) struct Told {
     values: [String; CHANGEABLE.len()],
-    /// Whether a statement since then may have changed any of them.
+    /// True if a statement since then may have changed a value.
     may_differ: bool,
 }
 
 impl Told {
-    /// Tells a new client everything.
+    /// Reports all settings to a new client.
     pub(super) fn everything(session: &Session, replies: &mut Replies) -> Told {
         for name in FIXED {
             replies.parameter_status(name, &session.setting(name).unwrap_or_default());
@@ -50,15 +50,15 @@ impl Told {
         told
     }
 
-    /// To be called before a statement. What reads and writes rows leaves settings alone, and comes
-    /// so often that they are not looked at after it; but for the one function that sets them.
+    /// Notes which statement runs next. Statements that read or write rows are too frequent to
+    /// compare all settings after each, and change none unless they call `set_config`.
     pub(super) fn expect(&mut self, kind: StatementKind, sql: &str) {
         use StatementKind::{Copy, Delete, Insert, Select, Update};
         let is_about_rows = matches!(kind, Select | Insert | Update | Delete | Copy);
         self.may_differ |= !is_about_rows || calls_set_config(sql);
     }
 
-    /// Tells what has changed; whether anything has.
+    /// Reports changed settings; true if there were any.
     pub(super) fn changes(&mut self, session: &Session, replies: &mut Replies) -> bool {
         if !std::mem::take(&mut self.may_differ) {
             return false;
@@ -83,7 +83,7 @@ impl Told {
         self.values[IS_SUPERUSER] == "on"
     }
 
-    /// As whom the client asks for a place among those whose statements run.
+    /// The kind of user as which the client asks for permits.
     pub(super) fn asker(&self) -> Asker {
         if self.is_superuser() { Asker::Superuser } else { Asker::Anybody }
     }
@@ -92,6 +92,6 @@ impl Told {
 fn calls_set_config(sql: &str) -> bool {
     const NAME: &[u8] = b"set_config";
     let mut windows = sql.as_bytes().windows(NAME.len());
-    // The first letter alone tells nearly all of them apart.
+    // Comparing the first letter alone excludes nearly all positions.
     windows.any(|text| text[0] | 0x20 == b's' && text.eq_ignore_ascii_case(NAME))
 }

@@ -1,9 +1,10 @@
-//! Waiting for a client, and what ends the wait early. All waits of a connection are here.
+//! Waiting for a client, and the events that end a wait early. All waits of a connection are in
+//! this module.
 //!
-//! Between statements, a connection ends when it is told to, when the server drains and no
-//! transaction is open, and when its client idles for too long. During a statement, cancels and
-//! time-outs end the statement, and ends of connections come as cancels. A client that goes away
-//! ends either.
+//! Between statements, a connection ends when it is terminated, when the server drains while no
+//! transaction is open, or when its client idles too long. During a statement, cancellations and
+//! timeouts end the statement, and a termination arrives as a cancellation. A client that
+//! disconnects ends both kinds of waits.
 
 use std::io;
 use std::time::Duration;
@@ -15,25 +16,26 @@ use super::connection::{Client, End, Trouble};
 use super::reply::Severity;
 use super::work::{Place, Work};
 
-/// How long a client may take to hear why it is sent away.
+/// Time for sending the reason of a termination to the client.
 const GOODBYE: Duration = Duration::from_secs(1);
 
-/// What is waited for between statements.
+/// The event awaited between statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
-    /// That the client sends something.
+    /// The client sends data.
     Input,
-    /// That the client takes what there is for it.
+    /// The client accepts the pending replies.
     Room,
 }
 
 impl Client {
-    /// Waits for more input. What is to go out goes out first.
+    /// Waits for more input. Pending replies are sent first.
     pub(super) async fn wait_for_more(&mut self) -> Result<(), End> {
         self.rest(Awaited::Input).await
     }
 
-    /// Sends what there is, where it is much: a client that only asks must not fill the memory.
+    /// Sends pending replies if there are many, so that a client that only sends requests does not
+    /// fill the memory.
     pub(super) async fn send_enough(&mut self) -> Result<(), End> {
         if self.wire.has_enough() { self.send_all().await } else { Ok(()) }
     }
@@ -60,7 +62,7 @@ impl Client {
         tokio::select! {
             biased;
             () = ended => Err(End::Told(terminated())),
-            // A block that is open may still be ended.
+            // A client with an open transaction block may still end it.
             () = drained, if is_idle => Err(End::Told(terminated())),
             waited = waited => if waited? { Ok(()) } else { Err(End::Gone) },
             () = elapsed(timeout) => Err(End::Told(idle_too_long(is_idle))),
@@ -72,8 +74,8 @@ impl Client {
         unless_cancelled(&mut work.cancels, self.wire.read()).await
     }
 
-    /// Sends what there is of a statement's rows, where it is much. While the client does not take
-    /// it, the statement gives up its place.
+    /// Sends a statement's pending rows if there are many. The statement gives up its permit while
+    /// the client does not accept them.
     pub(super) async fn send_during(&mut self, work: &mut Work) -> Result<(), Trouble> {
         if !self.wire.has_enough() || self.wire.try_flush()? {
             return Ok(());
@@ -82,7 +84,7 @@ impl Client {
         unless_cancelled(&mut work.cancels, self.wire.flush()).await
     }
 
-    /// Takes a place among the statements that run, unless the statement has or needs none.
+    /// Takes a permit, unless the statement holds one or needs none.
     pub(super) async fn take_place(&mut self, work: &mut Work) -> Result<(), Trouble> {
         let (admission, asker) = (&self.shared.admission, self.told.asker());
         let permit = match work.place {
@@ -100,14 +102,14 @@ impl Client {
         Ok(())
     }
 
-    /// Tells why the connection ends, if the client listens.
+    /// Sends the reason for the connection's end, with a time limit.
     pub(super) async fn say_goodbye(&mut self, error: &Error) {
         self.wire.replies.error(error, Severity::Fatal);
         let _ = tokio::time::timeout(GOODBYE, self.wire.flush()).await;
     }
 }
 
-/// Waits in the name of a statement, for what may be dropped when the statement is cancelled.
+/// Runs a wait of a statement. The wait is dropped when the statement is cancelled.
 pub(super) async fn unless_cancelled<T>(
     cancels: &mut Cancels,
     wait: impl Future<Output = io::Result<T>>,
@@ -129,7 +131,7 @@ fn idle_too_long(is_idle: bool) -> Error {
     Error::new(state, format!("terminating connection due to {what}"))
 }
 
-/// Resolves after the time, or never.
+/// Resolves after the timeout, or never if there is none.
 #[expect(clippy::disallowed_methods, reason = "clients idle in real time")]
 async fn elapsed(timeout: Option<Duration>) {
     match timeout {

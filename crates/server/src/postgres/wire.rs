@@ -1,6 +1,6 @@
-//! A socket with what came in and was not read yet, and what is to go out.
+//! A socket with its unread input and its pending output.
 //!
-//! Every wait here may be dropped and begun again: no byte is lost, and none is sent twice.
+//! All waits are cancel-safe: no byte is lost, and none is sent twice.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,15 +15,16 @@ use tokio_rustls::server::TlsStream;
 
 use super::reply::Replies;
 
-/// What is read at once.
+/// Minimum buffer space of a read.
 const READ_BYTES: usize = 8 << 10;
-/// An idle connection keeps no more than this for what comes.
+/// Maximum buffer capacity that an idle connection keeps.
 const IDLE_BYTES: usize = 1 << 10;
-/// Replies go out when they have grown to this.
+/// Replies are sent when they reach this size.
 pub(super) const SEND_BYTES: usize = 64 << 10;
-/// Less of what others have written is copied: each piece is written by itself.
+/// Forwarded pieces below this size are copied into the replies; larger ones are written
+/// separately.
 const PASSED_ON_BYTES: usize = 16 << 10;
-/// What is read ahead while a statement runs; more waits in the socket.
+/// Maximum input read ahead while a statement runs; the rest waits in the socket.
 const AHEAD_BYTES: usize = 256 << 10;
 
 pub(super) enum Stream {
@@ -35,11 +36,11 @@ pub(super) struct Wire {
     stream: Stream,
     pub(super) input: BytesMut,
     pub(super) replies: Replies,
-    /// What goes out ahead of the replies.
+    /// Output that is sent before the replies.
     ahead: VecDeque<Bytes>,
-    /// How much of what is next is sent.
+    /// Number of bytes already sent of the first pending piece.
     sent: usize,
-    /// Whether the stream may hold back what it was given.
+    /// True if the stream may still buffer written bytes, so that it needs a flush.
     is_held_back: bool,
 }
 
@@ -57,7 +58,7 @@ impl Wire {
         self.stream
     }
 
-    /// Sends what is to go out, and waits for more to come in; false at the end.
+    /// Sends pending output, then waits for input; false at the end.
     pub(super) async fn read(&mut self) -> io::Result<bool> {
         self.flush().await?;
         if self.input.is_empty() {
@@ -68,7 +69,7 @@ impl Wire {
         Ok(self.stream.read_buf(&mut self.input).await? > 0)
     }
 
-    /// Gives memory back before a wait that may be long.
+    /// Frees buffer memory before a wait that may be long.
     fn shrink(&mut self) {
         if self.input.capacity() > IDLE_BYTES {
             self.input = BytesMut::new();
@@ -78,7 +79,7 @@ impl Wire {
         }
     }
 
-    /// Adds what others have written to the replies, without copying what is large.
+    /// Forwards encoded bytes after the replies so far, without copying large ones.
     pub(super) fn pass_on(&mut self, piece: Bytes) {
         if piece.len() < PASSED_ON_BYTES {
             return self.replies.bytes.extend_from_slice(&piece);
@@ -87,7 +88,7 @@ impl Wire {
         self.ahead.extend([before, piece].into_iter().filter(|bytes| !bytes.is_empty()));
     }
 
-    /// Sends everything.
+    /// Sends all pending output.
     pub(super) async fn flush(&mut self) -> io::Result<()> {
         while let Some(piece) = self.ahead.front() {
             let written = self.stream.write(&piece[self.sent..]).await?;
@@ -118,12 +119,12 @@ impl Wire {
         Ok(())
     }
 
-    /// Whether there is enough to be sent now, and not with what follows.
+    /// True if the pending output is large enough to be sent now.
     pub(super) fn has_enough(&self) -> bool {
         !self.ahead.is_empty() || self.replies.bytes.len() >= SEND_BYTES
     }
 
-    /// Sends what the socket takes at once; whether that is everything.
+    /// Sends as much as the socket accepts at once; true if that is everything.
     pub(super) fn try_flush(&mut self) -> io::Result<bool> {
         match self.flush().now_or_never() {
             Some(flushed) => flushed.map(|()| true),
@@ -131,7 +132,8 @@ impl Wire {
         }
     }
 
-    /// Resolves when the client is gone. Reads ahead meanwhile, up to a limit: only reading tells.
+    /// Resolves when the client disconnects. Only a read detects that, so it reads ahead meanwhile,
+    /// up to a limit.
     pub(super) async fn gone(&mut self) -> io::Error {
         loop {
             if self.input.len() >= AHEAD_BYTES {
@@ -146,7 +148,7 @@ impl Wire {
         }
     }
 
-    /// Work during which the client may go away: then it is dropped.
+    /// Runs work that is dropped if the client disconnects.
     pub(super) async fn while_here<T>(&mut self, work: impl Future<Output = T>) -> io::Result<T> {
         tokio::select! {
             biased;
@@ -157,11 +159,11 @@ impl Wire {
 }
 
 impl Stream {
-    /// Waits for bytes without holding memory for them.
+    /// Waits for bytes without holding a buffer for them.
     async fn readable(&self) -> io::Result<()> {
         match self {
             Stream::Plain(stream) => stream.readable().await,
-            // What TLS has decrypted already would not show on the socket.
+            // Bytes that TLS has already decrypted do not make the socket readable.
             Stream::Tls(_) => Ok(()),
         }
     }

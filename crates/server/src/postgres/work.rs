@@ -1,4 +1,4 @@
-//! A statement at work: its place among those that run, its cancels, and who counts it.
+//! A statement at work: its permit, its cancellations, and its observer.
 
 use std::sync::Arc;
 
@@ -10,29 +10,29 @@ use crate::connections::FrontEnd;
 use crate::metrics::StatementKind;
 use crate::trace::Watch;
 
-/// Held from a statement's beginning to its end, over all its suspensions.
+/// Held from a statement's beginning to its end, across suspensions.
 pub(super) struct Work {
     pub(super) place: Place,
     pub(super) cancels: Cancels,
     pub(super) watch: Watch,
 }
 
-/// A statement's place among those that run.
+/// State of a statement's permit; see [`crate::admission`].
 pub(super) enum Place {
-    /// What begins and ends transactions always runs: others wait for it. So does what waits for
-    /// the locks of others.
+    /// Statements that begin and end transactions always run, since others wait for them.
+    /// Statements that wait for advisory locks hold no permit either.
     NotNeeded,
     /// The statement has not begun.
     Wanted,
     Held {
         _permit: Permit,
     },
-    /// The statement waits for its client.
+    /// The permit was returned while the statement waits for its client.
     GivenUp,
 }
 
 impl Work {
-    /// To be called where the client is waited for.
+    /// Returns the permit. Call this before waiting for the client.
     pub(super) fn give_up_place(&mut self) {
         if matches!(self.place, Place::Held { .. }) {
             self.place = Place::GivenUp;
@@ -41,13 +41,14 @@ impl Work {
 }
 
 impl Client {
-    /// A statement begins.
+    /// Begins a statement.
     pub(super) fn begin(&mut self, sql: &Arc<str>) -> Work {
         let watch = self.shared.observer.begin(FrontEnd::Postgres, &self.user, sql);
         let kind = watch.kind();
         self.told.expect(kind, sql);
         let connection = &self.listed.connection;
-        // Whoever sees the statement run may cancel it.
+        // Cancellations count from here: once the statement is listed as running, others may cancel
+        // it.
         let cancels = connection.cancel.watch();
         connection.begin(sql);
         let place = match kind {
@@ -58,27 +59,27 @@ impl Client {
         Work { place, cancels, watch }
     }
 
-    /// A statement goes on that its client suspended.
+    /// Continues a statement that its client suspended.
     pub(super) fn resume(&self, work: &mut Work, sql: &Arc<str>) {
         let connection = &self.listed.connection;
-        // Cancels in between were for something else.
+        // Cancellations in between were meant for other statements.
         work.cancels = connection.cancel.watch();
         connection.begin(sql);
     }
 
-    /// A statement waits until its client wants more of its rows.
+    /// Suspends a statement until its client requests more rows.
     pub(super) fn suspend(&self, work: &mut Work) {
         work.give_up_place();
         self.listed.connection.finish(self.session.transaction());
     }
 
-    /// A statement is over.
+    /// Ends a statement.
     pub(super) fn over<T>(&self, work: Work, done: Result<T, Trouble>) -> Result<T, Trouble> {
         self.listed.connection.finish(self.session.transaction());
         match &done {
             Ok(_) => work.watch.end(None),
             Err(Trouble::Error(error)) => work.watch.end(Some(error)),
-            // Dropped, it counts as cancelled.
+            // Dropping the watch counts the statement as cancelled.
             Err(Trouble::End(_)) => {}
         }
         done
