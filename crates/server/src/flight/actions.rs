@@ -1,4 +1,4 @@
-//! `DoAction`: prepared statements, transactions, cancelling, and the options of a session.
+//! `DoAction`: prepared statements, transactions, cancellation, and session options.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use super::identity::Caller;
 use super::tickets::StatementTicket;
 use super::upload::protocol;
 
-/// What clients may ask for, and what is said of it.
+/// The supported actions, with their descriptions for `ListActions`.
 pub(super) const ACTIONS: [(&str, &str); 11] = [
     ("CreatePreparedStatement", "Prepares a statement; returns its handle and columns."),
     ("ClosePreparedStatement", "Forgets a prepared statement."),
@@ -36,7 +36,7 @@ pub(super) const ACTIONS: [(&str, &str); 11] = [
 ];
 
 impl Flight {
-    /// Returns the body of the result, where the action has one.
+    /// Runs an action and returns the body of its result, if it has one.
     pub(super) async fn act(
         self: &Arc<Flight>,
         caller: &Caller,
@@ -91,9 +91,9 @@ impl Flight {
         }
     }
 
-    /// Cancels what runs for the tickets, and forgets what waits for them.
+    /// Cancels the running statements of the tickets, and drops their waiting results.
     ///
-    /// Both ways to ask have the same numbers for how it went.
+    /// Both requests, `CancelQuery` and `CancelFlightInfo`, use the same status numbers.
     fn cancel(&self, caller: &Caller, info: &FlightInfo) -> Result<CancelStatus> {
         let mut status = CancelStatus::NotCancellable;
         for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {

@@ -1,4 +1,4 @@
-//! Rows as gRPC messages: what `formats` makes of batches, and the schema ahead of them.
+//! Rows as gRPC messages: the frames of record batches, and the schema message before them.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ impl Pieces for Frame {
     }
 }
 
-/// The message that leads a result.
+/// The schema message, which precedes all rows of a result.
 pub(crate) fn schema_frame(wire: &Schema) -> Frame {
     let data = FlightData::from(SchemaAsIpc::new(wire, &IpcWriteOptions::default()));
     let mut bytes = grpc_prefix(data.encoded_len());

@@ -1,7 +1,7 @@
-//! The Flight service as gRPC sees it: who calls is found out here, ahead of everything else, and
-//! `DoGet` is answered here, with frames that no layer below copies.
+//! Entry point of the Flight service. It authenticates every call before tonic sees it, and answers
+//! `DoGet` itself, with frames that no layer below copies.
 //!
-//! Promises: no web page gets in, and whoever has not shown who they are sends a few bytes at most.
+//! Promises: web pages are refused, and unauthenticated clients can send only a few bytes.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -35,21 +35,21 @@ use crate::web::Line;
 const HANDSHAKE: &str = "/arrow.flight.protocol.FlightService/Handshake";
 const DO_GET: &str = "/arrow.flight.protocol.FlightService/DoGet";
 
-/// A ticket carries a statement's text.
+/// Maximum size of a ticket, which carries a statement's text.
 const TICKET_BYTES_MAX: usize = 16 << 20;
 
-/// Uploads come in messages as large as their clients make them.
+/// Maximum size of one message of an upload, which clients choose themselves.
 const UPLOAD_BYTES_MAX: usize = 256 << 20;
 
-/// A user and a password.
+/// Maximum size of a handshake, which carries a user and a password.
 const HANDSHAKE_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Clone)]
 pub(crate) struct FrontDoor {
     flight: Arc<Flight>,
-    /// For those who have shown who they are.
+    /// Calls of authenticated clients.
     calls: FlightServiceServer<FlightCalls>,
-    /// For those who are about to.
+    /// Handshakes, with a smaller message limit.
     handshakes: FlightServiceServer<FlightCalls>,
 }
 
@@ -98,7 +98,7 @@ impl FrontDoor {
         })
     }
 
-    /// Answers somebody who is known.
+    /// Answers a call of an authenticated client.
     async fn call(&mut self, caller: Caller, mut request: Request<Body>) -> Response<Body> {
         let mut response = if request.uri().path() == DO_GET {
             let frames = self.do_get(&caller, request).await;
@@ -120,7 +120,8 @@ impl FrontDoor {
         let body = to_bytes(body, TICKET_BYTES_MAX).await;
         let body =
             body.map_err(|error| protocol("the ticket did not arrive").with_source(error))?;
-        // One message: a flag for compression, which nobody was offered, and a length, go ahead.
+        // The body is one gRPC message: a compression flag, which must be zero since the server
+        // offers no compression, a length, and the ticket.
         let ticket = match body.split_at_checked(5) {
             Some(([0, ..], ticket)) => Ticket::decode(ticket),
             _ => return Err(protocol("the ticket is compressed, or cut off")),

@@ -1,4 +1,4 @@
-//! What Flight clients send, for [`crate::fuzzing`].
+//! Fuzz target for requests of Flight clients; see [`crate::fuzzing`].
 
 use arrow_flight::sql::{CommandStatementQuery, ProstMessageExt};
 use arrow_flight::{BasicAuth, Ticket};
@@ -13,7 +13,7 @@ use super::session_options;
 use super::tickets::StatementTicket;
 use super::upload::command;
 
-/// Tickets and commands, handles, cookies, the options of a session.
+/// Decodes the bytes as a ticket, command, handle, cookie, login and session options.
 pub(crate) fn tickets(bytes: &[u8]) -> usize {
     let ticket = Ticket { ticket: Bytes::copy_from_slice(bytes) };
     let mut headers = HeaderMap::new();

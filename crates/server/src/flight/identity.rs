@@ -1,8 +1,8 @@
-//! Who calls: by password, by the token that a handshake gave, by a cookie, or trusted because the
-//! call comes from this machine.
+//! Identification of callers: by password, by a token from a handshake, by a cookie, or by trust in
+//! calls from this machine.
 //!
-//! A token or a cookie also names the caller's connection: a session in which `SET`, `BEGIN` and
-//! `PREPARE` last. Calls without either are each on their own; the first that changes its session
+//! A token or cookie also names the caller's connection: a session in which `SET`, `BEGIN` and
+//! `PREPARE` persist. Calls without either are independent. The first one that changes its session
 //! gets a cookie.
 
 use std::net::SocketAddr;
@@ -25,19 +25,19 @@ use crate::credentials::{self, Credentials};
 use crate::strangers::caller_is_known;
 use crate::web::Line;
 
-/// The name that Arrow's own servers give the cookie.
+/// The cookie's name in Arrow's own servers.
 pub(super) const COOKIE_NAME: &str = "arrow_flight_session_id";
 
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(super) user: Arc<str>,
     peer: SocketAddr,
-    /// What the call came on.
+    /// The HTTP/2 connection of the call.
     pub(super) line: Option<Line>,
-    /// Names the caller's connection. There is a session behind it only when something that lasts
-    /// was left in it: to log in and forget it costs the server nothing.
+    /// The name of the caller's connection. A session for it is opened only when a call leaves
+    /// something that lasts, so a client that logs in and never returns costs no session.
     pub(super) connection: Option<Handle>,
-    /// What the caller is known by, where it is a token.
+    /// The caller's bearer token, if it sent one.
     pub(super) token: Option<Arc<str>>,
     issued: Arc<OnceLock<Handle>>,
 }
@@ -47,7 +47,7 @@ impl Caller {
         Caller { user, peer, line: None, connection: None, token: None, issued: Arc::default() }
     }
 
-    /// What the response has to say where a connection was made.
+    /// The `Set-Cookie` header for a connection that this call created.
     pub(super) fn new_cookie(&self) -> Option<String> {
         let handle = self.issued.get()?;
         Some(format!("{COOKIE_NAME}={}; HttpOnly; SameSite=Strict", handle.to_hex()))
@@ -56,7 +56,7 @@ impl Caller {
 
 impl Flight {
     /// # Errors
-    /// Where the caller is nobody, or not who they say.
+    /// If authentication fails, or the caller's session was ended within a transaction.
     pub(super) async fn identify(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller> {
         let given = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
         let mut caller = match given.map(Credentials::read).transpose()? {
@@ -81,7 +81,8 @@ impl Flight {
         Ok(caller)
     }
 
-    /// Whoever comes back to a transaction that was given up must not go on as if it were there.
+    /// Refuses a caller whose transaction was rolled back while the client was away, so that it
+    /// does not continue as if the transaction still existed.
     fn refuse_lost(&self, caller: &Caller) -> Result<()> {
         let is_lost = caller.connection.is_some_and(|handle| self.lost.find(handle).is_some());
         if !is_lost {
@@ -91,7 +92,7 @@ impl Flight {
         Err(Error::new(SqlState::IDLE_IN_TRANSACTION_TIMEOUT, message).with_hint("Connect again."))
     }
 
-    /// Makes a token, which names a connection from now on.
+    /// Issues a token, which names a new connection.
     pub(super) async fn shake_hands(
         &self,
         headers: &HeaderMap,
@@ -114,7 +115,7 @@ impl Flight {
         Ok((token, response))
     }
 
-    /// Where the caller's statement runs, if nothing of it lasts.
+    /// The seat for a statement that leaves nothing in its session.
     pub(super) fn seat(&self, caller: &Caller, transaction: Option<&[u8]>) -> Result<Arc<Seat>> {
         match transaction {
             Some(id) if !id.is_empty() => self.find_transaction(caller, id),
@@ -122,7 +123,7 @@ impl Flight {
         }
     }
 
-    /// Where the caller's statement runs.
+    /// The seat for a statement.
     pub(super) fn seat_for(
         &self,
         caller: &Caller,
@@ -135,8 +136,8 @@ impl Flight {
         }
     }
 
-    /// The session of the caller's connection, opened if it is not yet. A caller without a
-    /// connection gets one with [`Flight::connect`], when all went well.
+    /// The session of the caller's connection, opened if necessary. A caller without a connection
+    /// gets one through [`Flight::connect`] after the statement succeeded.
     pub(super) fn lasting_seat(&self, caller: &Caller) -> Result<Arc<Seat>> {
         match (self.kept_seat(caller), caller.connection) {
             (Some(seat), _) => Ok(seat),
@@ -166,19 +167,20 @@ impl Flight {
         Ok(seat)
     }
 
-    /// Makes the session of a call on its own the caller's connection.
+    /// Turns the session of an independent call into the caller's connection.
     pub(super) fn connect(&self, caller: &Caller, seat: &Arc<Seat>) -> Result<()> {
         if caller.connection.is_none() {
             self.leave_some_for_others(caller)?;
             let handle = self.connections.keep(Arc::clone(seat))?;
-            // Two statements in one call would be two connections: there is one.
+            // A second statement of the same call would create a second connection; the first one
+            // counts.
             let _ = caller.issued.set(handle);
         }
         Ok(())
     }
 
-    /// Sessions last for as long as somebody may come back to them: one user has half of all
-    /// connections at most in those.
+    /// Limits one user's persistent sessions to half of all connections, since they last until they
+    /// idle out.
     fn leave_some_for_others(&self, caller: &Caller) -> Result<()> {
         let limit = (self.shared.config.limits.connections / 2).max(1);
         let of_caller = |seat: &Seat| seat.user == caller.user;
@@ -191,13 +193,13 @@ impl Flight {
     }
 }
 
-/// The name of a token's connection.
+/// The handle of a token's connection: the token's first digits.
 fn handle_of(token: &str) -> Result<Handle> {
     let handle = token.get(..Handle::HEX_DIGITS).and_then(Handle::of_hex);
     handle.ok_or_else(|| Error::internal("a token is too short"))
 }
 
-/// The address of the other end.
+/// The address of the client.
 pub(super) fn peer_of(extensions: &Extensions) -> Result<SocketAddr> {
     let peer = extensions.get::<ConnectInfo<SocketAddr>>();
     peer.map(|ConnectInfo(peer)| *peer).ok_or_else(|| Error::internal("a client has no address"))

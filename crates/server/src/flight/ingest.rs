@@ -1,5 +1,5 @@
-//! Bulk ingestion: batches of a client become rows of a table, all of them or none, together with
-//! the table where it is made for them.
+//! Bulk ingestion: writes a client's batches to a table in one transaction, which also creates the
+//! table if requested.
 
 use arrow::datatypes::{Field, Schema};
 use arrow_flight::decode::FlightRecordBatchStream;
@@ -45,7 +45,7 @@ impl Flight {
     }
 }
 
-/// Batches are decoded once it is known that the caller may write the table.
+/// Batches are decoded only after the check that the caller may write the table.
 async fn copy_in(session: &mut Session, copy: &str, upload: Upload) -> Result<i64> {
     let Some(Copy::In(copy)) = session.execute(copy).await?.copy else {
         return Err(Error::internal("a copy takes rows"));
@@ -61,7 +61,8 @@ async fn push_all(
     mut batches: FlightRecordBatchStream,
 ) -> Result<Box<CopyIn>> {
     while let Some(batch) = batches.next().await.transpose().map_err(unreadable)? {
-        // Chunks are built and encoded for the log here: work for a thread that may take its time.
+        // Building chunks and encoding them for the log takes long, so it runs on a blocking
+        // thread.
         let pushed = tokio::task::spawn_blocking(move || {
             batch.columns().iter().try_for_each(check_column)?;
             copy.push(&batch)?;
@@ -74,7 +75,7 @@ async fn push_all(
     Ok(copy)
 }
 
-/// What prepares the table, and the copy into it.
+/// The statements that prepare the table, and the COPY into it.
 fn statements(
     command: &CommandStatementIngest,
     table: &str,

@@ -1,6 +1,5 @@
-//! What the server keeps for clients between their calls: connections, transactions, prepared
-//! statements, results that are waiting. Each is found by a handle that cannot be guessed, and
-//! forgotten when nobody asked for it for a while.
+//! State kept between a client's calls: connections, transactions, prepared statements and waiting
+//! results. Each has an unguessable handle and is dropped after it was idle for some time.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as MapEntry;
@@ -12,7 +11,7 @@ use parking_lot::Mutex;
 use thalweg_env::Clock;
 use thalweg_types::{Error, Result, SqlState};
 
-/// 128 random bits.
+/// A random name of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Handle([u8; 16]);
 
@@ -35,7 +34,7 @@ impl Handle {
         Bytes::copy_from_slice(&self.0)
     }
 
-    /// For headers.
+    /// The handle for use in headers.
     pub(crate) fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -52,10 +51,10 @@ impl Handle {
     }
 }
 
-/// Things of one kind.
+/// Entries of one kind, found by handle.
 pub(crate) struct Kept<T> {
     things: Mutex<Things<T>>,
-    /// How long a thing is kept that nobody asks for.
+    /// Time after which an unused entry is idle.
     idle: Duration,
     most: usize,
     name: &'static str,
@@ -69,7 +68,7 @@ struct Thing<T> {
     used: Duration,
 }
 
-/// A thing that is kept until this is dropped, however what it is kept for ends.
+/// Keeps an entry until this guard is dropped.
 pub(crate) struct KeptWhile<T> {
     kept: Arc<Kept<T>>,
     handle: Handle,
@@ -78,13 +77,13 @@ pub(crate) struct KeptWhile<T> {
 
 impl<T> Drop for KeptWhile<T> {
     fn drop(&mut self) {
-        // Another one may have come in its place.
+        // Another entry may have replaced it under the same handle.
         self.kept.take_if(self.handle, |found| std::ptr::eq(found, &*self.value));
     }
 }
 
 impl<T> Kept<T> {
-    /// `name` is the plural of what is kept, for the error when there are too many.
+    /// `name` is the plural of the kind, for the error when there are too many.
     pub(crate) fn new(
         name: &'static str,
         most: usize,
@@ -95,7 +94,7 @@ impl<T> Kept<T> {
     }
 
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many entries.
     pub(crate) fn keep(&self, value: Arc<T>) -> Result<Handle> {
         let handle = Handle::random()?;
         self.keep_as(handle, value)?;
@@ -103,15 +102,15 @@ impl<T> Kept<T> {
     }
 
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many entries.
     pub(crate) fn keep_as(&self, handle: Handle, value: Arc<T>) -> Result<()> {
         self.insert(&mut self.things.lock(), handle, value)
     }
 
-    /// Keeps a thing unless there is one by that handle; returns the one that is there.
+    /// Keeps an entry unless the handle has one already. Returns the entry of the handle.
     ///
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many entries.
     pub(crate) fn keep_first(&self, handle: Handle, value: Arc<T>) -> Result<Arc<T>> {
         let mut things = self.things.lock();
         if let Some(thing) = things.get_mut(&handle) {
@@ -133,7 +132,7 @@ impl<T> Kept<T> {
     }
 
     /// # Errors
-    /// Where there are too many.
+    /// If there are too many entries.
     pub(crate) fn keep_while(
         self: &Arc<Self>,
         handle: Handle,
@@ -143,7 +142,7 @@ impl<T> Kept<T> {
         Ok(KeptWhile { kept: Arc::clone(self), handle, value })
     }
 
-    /// How many things there are that `is` true of.
+    /// Number of entries for which `is` returns true.
     pub(crate) fn count(&self, is: impl Fn(&T) -> bool) -> usize {
         self.things.lock().values().filter(|thing| is(&thing.value)).count()
     }
@@ -155,7 +154,7 @@ impl<T> Kept<T> {
         Some(Arc::clone(&thing.value))
     }
 
-    /// The thing that `is` wanted, where there is one only.
+    /// The entry for which `is` returns true, if there is exactly one.
     pub(crate) fn find_only(&self, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         let mut things = self.things.lock();
         let mut found = things.values_mut().filter(|thing| is(&thing.value));
@@ -168,7 +167,7 @@ impl<T> Kept<T> {
         self.things.lock().remove(&handle).map(|thing| thing.value)
     }
 
-    /// Takes a thing that `is` the caller's.
+    /// Takes the entry of a handle if `is` returns true for it.
     pub(crate) fn take_if(&self, handle: Handle, is: impl Fn(&T) -> bool) -> Option<Arc<T>> {
         match self.things.lock().entry(handle) {
             MapEntry::Occupied(thing) if is(&thing.get().value) => Some(thing.remove().value),
@@ -176,12 +175,12 @@ impl<T> Kept<T> {
         }
     }
 
-    /// Takes what is no longer wanted.
+    /// Takes all entries for which `is` returns true.
     pub(crate) fn take_all_if(&self, is: impl Fn(&T) -> bool) -> Taken<T> {
         taken(self.things.lock().extract_if(|_, thing| is(&thing.value)))
     }
 
-    /// Forgets what nobody works with right now.
+    /// Drops entries that no call uses at the moment.
     pub(crate) fn forget_unused(&self) {
         let gone: Vec<Thing<T>> = {
             let mut things = self.things.lock();
@@ -191,7 +190,8 @@ impl<T> Kept<T> {
         drop(gone);
     }
 
-    /// Takes what was idle for too long. What somebody works with right now is not idle.
+    /// Takes entries that were idle for too long. An entry that a call uses at the moment is not
+    /// idle.
     pub(crate) fn take_idle(&self) -> Taken<T> {
         let now = self.clock.monotonic();
         let mut things = self.things.lock();
@@ -204,7 +204,8 @@ impl<T> Kept<T> {
     }
 }
 
-/// What is kept no more. To drop a session can take a while: not under a lock.
+/// Entries that were taken. They must be dropped outside the lock, since dropping a session can
+/// take a while.
 pub(crate) type Taken<T> = Vec<(Handle, Arc<T>)>;
 
 fn taken<T>(things: impl Iterator<Item = (Handle, Thing<T>)>) -> Taken<T> {

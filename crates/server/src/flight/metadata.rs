@@ -1,5 +1,5 @@
-//! What Flight SQL asks about the database: its catalogs, schemas, tables and keys. The answers
-//! come from `information_schema`, of what is committed.
+//! Flight SQL's metadata queries: catalogs, schemas, tables and keys. The answers come from
+//! `information_schema` and reflect committed state.
 
 use std::sync::Arc;
 
@@ -17,15 +17,15 @@ use thalweg_types::{Error, Result};
 use super::Flight;
 use super::wire::wire_schema;
 
-/// The one catalog.
+/// The name of the only catalog.
 pub(super) const DATABASE: &str = "thalweg";
 
-/// What tables are called in `information_schema`, and here.
+/// Table types in `information_schema`, and their names in Flight SQL.
 const TABLE_TYPES: [(&str, &str); 3] =
     [("BASE TABLE", "TABLE"), ("VIEW", "VIEW"), ("FOREIGN", "FOREIGN TABLE")];
 
 impl Flight {
-    /// The columns of the answer to a question, or `None` where a command is no question.
+    /// The schema of the answer to a metadata command; `None` for any other command.
     pub(super) fn metadata_schema(&self, command: &Command) -> Option<SchemaRef> {
         Some(match command.clone() {
             Command::CommandGetCatalogs(command) => command.into_builder().schema(),
@@ -44,7 +44,7 @@ impl Flight {
         })
     }
 
-    /// The answer to a question that [`Flight::metadata_schema`] knows.
+    /// The answer to a metadata command that [`Flight::metadata_schema`] knows.
     pub(super) async fn metadata(
         &self,
         command: Command,
@@ -66,7 +66,7 @@ impl Flight {
                 command.into_builder(&self.xdbc_types).build().map_err(unbuilt)
             }
             Command::CommandGetPrimaryKeys(command) => primary_keys(command, session).await,
-            // There are no foreign keys.
+            // The database has no foreign keys.
             _ => Ok(RecordBatch::new_empty(foreign_keys_schema())),
         }
     }
@@ -107,8 +107,8 @@ async fn tables(command: CommandGetTables, session: &mut Session) -> Result<Reco
     tables.build().map_err(unbuilt)
 }
 
-/// The columns of a table as clients get them from a query. None where they cannot be told: the
-/// file of an external table is gone.
+/// The columns of a table as clients get them from a query. Empty if they cannot be determined, for
+/// example because the file of an external table is gone.
 async fn table_schema(session: &mut Session, namespace: &str, table: &str) -> Schema {
     let sql = format!("SELECT * FROM {}.{}", quoted(namespace), quoted(table));
     match session.prepare(&sql, &[]).await {
@@ -186,7 +186,7 @@ fn foreign_keys_schema() -> SchemaRef {
     ]))
 }
 
-/// The rows of a query whose columns are all text.
+/// The rows of a query, with all columns converted to text.
 async fn texts(session: &mut Session, sql: &str) -> Result<Vec<Vec<String>>> {
     let mut all = Vec::new();
     for batch in rows(session, sql).await? {

@@ -1,12 +1,12 @@
 //! Arrow Flight SQL over gRPC: statements, prepared statements, transactions, bulk ingestion and
-//! what clients ask about the database; beside it gRPC's health checks and reflection.
+//! metadata. The same port serves gRPC's health checks and reflection.
 //!
-//! A Flight client's calls come one by one, on any connection. What lasts between them is kept
-//! under handles ([`kept`]): sessions for those who log in, transactions, prepared statements,
-//! results on their way. All of it ends when nobody uses it.
+//! Each call of a Flight client can arrive on any connection. State between calls is kept under
+//! handles ([`kept`]): sessions of logged-in clients, transactions, prepared statements and pending
+//! results. Unused state is dropped.
 //!
-//! Rows leave as they come: the first goes out before the second batch is computed, a slow client
-//! holds the plan up, and one that leaves ends it.
+//! Rows are streamed: the first batch is sent before the second is computed. A slow client holds
+//! the plan up, and one that disconnects ends it.
 
 mod actions;
 mod encode;
@@ -49,29 +49,29 @@ use crate::records;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 
-/// How long rows wait to be fetched.
+/// Maximum time that a result waits to be fetched.
 const ROWS_WAIT: Duration = Duration::from_secs(60);
 
-/// How long a transaction is kept whose client has no connection any more: clients that lose one
-/// come back at once on another, or not at all.
+/// Time that a transaction survives without any open connection of its client. Clients that lose a
+/// connection usually return at once on another one, or never.
 const AWAY: Duration = Duration::from_secs(10);
 
-/// How long a connection, a transaction or a prepared statement is kept that nobody uses.
+/// Time after which an unused connection, transaction or prepared statement is dropped.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
 const DRAIN_EVERY: Duration = Duration::from_millis(20);
 
-/// How many of each are kept at most.
+/// Maximum number of waiting results, prepared statements, and sessions of each kind.
 const WAITING_MAX: usize = 4_096;
 const PREPARED_MAX: usize = 65_536;
 const SESSIONS_MAX: usize = 65_536;
 
-/// What all calls share.
+/// State shared by all calls.
 pub(crate) struct Flight {
     shared: Arc<Shared>,
     connections: Kept<Seat>,
     transactions: Kept<Seat>,
-    /// The names of connections that ended in the midst of a transaction.
+    /// The names of connections that ended within a transaction.
     lost: Kept<()>,
     prepared: Kept<PreparedStatement>,
     waiting: Kept<Waiting>,
@@ -80,7 +80,7 @@ pub(crate) struct Flight {
     xdbc_types: XdbcTypeInfoData,
 }
 
-/// Flight SQL, the record API, health checks and reflection.
+/// The gRPC front end: Flight SQL, the record API, health checks and reflection.
 pub(crate) async fn web(shared: Arc<Shared>) -> Result<Web> {
     let flight = Flight::new(Arc::clone(&shared));
     let (health, health_service) = tonic_health::server::health_reporter();
@@ -114,20 +114,20 @@ impl Flight {
             lost: Kept::new("lost connections", SESSIONS_MAX, IDLE, clock),
             prepared: Kept::new("prepared statements", PREPARED_MAX, IDLE, clock),
             waiting: Kept::new("results", WAITING_MAX, ROWS_WAIT, clock),
-            // What is being sent is in use.
+            // A result being sent is in use, so it never idles.
             sending: Arc::new(Kept::new("results", WAITING_MAX, Duration::MAX, clock)),
             sql_info: sql_info::sql_info(IDLE),
             xdbc_types: xdbc_types::xdbc_types(),
         })
     }
 
-    /// Counts what was refused ahead of any statement, and tells it.
+    /// Counts an error that precedes any statement, and converts it to a status.
     fn refused(&self, error: &Error) -> Status {
         self.shared.metrics.failed(FrontEnd::Flight, error);
         errors::status(error)
     }
 
-    /// Forgets what nobody uses.
+    /// Drops idle entries, and ends sessions whose clients are gone.
     fn forget_idle(&self) {
         let now = self.shared.database.env().clock.monotonic();
         let is_over = |seat: &Seat| seat.listed.connection.must_end();
@@ -138,7 +138,7 @@ impl Flight {
         let connections = self.connections.take_all_if(is_over).into_iter();
         for (name, seat) in connections.chain(self.connections.take_idle()) {
             if seat.is_in_transaction() {
-                // Where too many are remembered, whoever comes back begins anew.
+                // If the list is full, a returning client is not told and begins anew.
                 let _ = self.lost.keep_as(name, Arc::new(()));
             }
             gone.push((name, seat));
@@ -151,7 +151,7 @@ impl Flight {
         self.lost.take_idle();
     }
 
-    /// Forgets all but what is in use.
+    /// Drops everything that no call uses, for a server that drains.
     fn forget_unused(&self) {
         self.prepared.forget_unused();
         self.waiting.forget_unused();
@@ -160,7 +160,8 @@ impl Flight {
     }
 }
 
-/// Keeps order for as long as the service is there.
+/// Drops idle state periodically while the service exists. After the drain begins, it reports the
+/// services as not serving and drops unused state.
 async fn sweep(flight: Weak<Flight>, health: HealthReporter, drained: impl Future<Output = ()>) {
     let mut drained = std::pin::pin!(drained);
     while tokio::time::timeout(SWEEP_EVERY, drained.as_mut()).await.is_err() {

@@ -1,7 +1,8 @@
 //! Prepared statements and their parameters.
 //!
-//! Parameters are bound to the statement's handle and stay until others are bound. Several rows of
-//! them run the statement once for each: changes are all made or none, rows follow one another.
+//! Parameters are bound to the statement's handle until others replace them. With several rows of
+//! parameters, the statement runs once per row: changes are applied in one transaction, and result
+//! rows are concatenated.
 
 use std::sync::{Arc, Weak};
 
@@ -33,15 +34,15 @@ use crate::values::without_zero;
 pub(crate) struct PreparedStatement {
     pub(super) user: Arc<str>,
     pub(super) prepared: Prepared,
-    /// Where it was prepared in a transaction.
+    /// Set if the statement was prepared in a transaction.
     transaction: Option<PreparedIn>,
     bound: Mutex<Arc<Vec<Row>>>,
 }
 
-/// The transaction that a statement was prepared in. The statement does not keep it.
+/// The transaction in which a statement was prepared. The statement does not keep it open.
 struct PreparedIn {
     seat: Weak<Seat>,
-    /// The connection that began it.
+    /// The connection that began the transaction.
     opener: Option<Handle>,
 }
 
@@ -97,7 +98,7 @@ impl Flight {
         }
     }
 
-    /// Runs a prepared statement with what is bound to it.
+    /// Runs a prepared statement with its bound parameters.
     pub(super) async fn run_prepared(
         self: &Arc<Flight>,
         caller: &Caller,
@@ -121,8 +122,8 @@ impl Flight {
         }
     }
 
-    /// Runs a statement about advisory locks. Its session stays, as after a statement that sets
-    /// something.
+    /// Runs a statement about advisory locks. Its session persists afterwards, since it may hold
+    /// locks.
     async fn run_locks(
         &self,
         caller: &Caller,
@@ -145,9 +146,9 @@ impl Flight {
         Ok(done)
     }
 
-    /// Where a statement runs that was prepared in a transaction. Drivers keep such statements, and
-    /// say of none in which transaction it is to run: once its own has ended, it belongs to the one
-    /// that the same connection has begun since.
+    /// The seat for a statement that was prepared in a transaction. Drivers reuse such statements
+    /// without naming a transaction. After its own transaction has ended, the statement runs in the
+    /// one that the same connection has begun since.
     fn transaction_of(&self, caller: &Caller, prepared: &PreparedIn) -> Result<Arc<Seat>> {
         let own = prepared.seat.upgrade().filter(|seat| !seat.has_ended());
         let later = || {
@@ -173,7 +174,7 @@ impl Flight {
         self.done(executed, watch, seat).await
     }
 
-    /// All rows or none: in a transaction of their own where there is none.
+    /// Changes all rows or none: in the open transaction, or else in one of its own.
     async fn change_by_rows(
         &self,
         seat: &Arc<Seat>,
@@ -195,7 +196,8 @@ impl Flight {
         changed.map(Done::Changed)
     }
 
-    /// The first run tells of errors right away, the others run when their rows are asked for.
+    /// Runs the first row at once, so that its errors are reported immediately. The other rows run
+    /// when their results are fetched.
     async fn query_by_rows(
         &self,
         seat: Arc<Seat>,
@@ -213,7 +215,7 @@ impl Flight {
             let (seat, statement, rows) =
                 (Arc::clone(&seat), Arc::clone(&statement), Arc::clone(&rows));
             async move {
-                // Whoever asks for these rows has a permit.
+                // The task that fetches these rows holds a permit already.
                 let executed = seat.execute_admitted(&statement.prepared, &rows[index]).await;
                 match executed.map(|outcome| outcome.rows) {
                     Ok(Some(rows)) => rows,
@@ -228,7 +230,7 @@ impl Flight {
 }
 
 impl PreparedStatement {
-    /// Takes the place of what was bound before.
+    /// Binds parameters, which replace the earlier ones.
     pub(super) fn bind(&self, batches: &[RecordBatch]) -> Result<()> {
         let mut rows = Vec::new();
         for batch in batches {

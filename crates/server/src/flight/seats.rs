@@ -1,4 +1,5 @@
-//! Where statements run: in a connection's session, in a transaction, or in a session of their own.
+//! Seats: sessions in which statements run. A seat belongs to a connection, to a transaction, or to
+//! a single call.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -21,22 +22,23 @@ use crate::metrics::Connected;
 use crate::shared::Shared;
 use crate::web::Line;
 
-/// A session, and whose it is. Its statements run one after the other; the rows of several may be
+/// A session and its owner. Its statements run one after the other, but the rows of several can be
 /// read at the same time.
 pub(crate) struct Seat {
     pub(super) user: Arc<str>,
-    /// Whether the session is there after this call.
+    /// True if the session outlives the current call.
     pub(super) lasts: bool,
     session: tokio::sync::Mutex<Session>,
-    /// Savepoints that were begun by calls, so that each has a name of its own.
+    /// Names of savepoints begun by calls, to keep them unique.
     savepoints: Mutex<HashSet<String>>,
-    /// As whom the session asked for its last place. Its rows are sent after the statement.
+    /// The asker of the latest statement. Its rows need permits after the statement has run.
     asker: Mutex<Asker>,
-    /// A client left in the midst of changes that were to be made all or none.
+    /// True while [`Seat::all_or_none`] runs; if its client disconnects, the open transaction is
+    /// rolled back.
     abandoned: AtomicBool,
-    /// No statement runs here any more.
+    /// True if no more statements may run here.
     ended: AtomicBool,
-    /// The connection that opened the session, where it has a name.
+    /// The connection that opened the session, if it has a name.
     pub(super) opener: Option<Handle>,
     lines: Mutex<Lines>,
     pub(super) listed: Listed,
@@ -45,7 +47,7 @@ pub(crate) struct Seat {
 
 impl Seat {
     /// # Errors
-    /// Where there are too many sessions, or the user may not have one.
+    /// If there are too many sessions, or the user may not open one.
     pub(super) fn open(
         shared: &Shared,
         user: &Arc<str>,
@@ -74,22 +76,23 @@ impl Seat {
         }))
     }
 
-    /// The session, for as long as nobody else works with it.
+    /// Waits for exclusive use of the session.
     pub(super) async fn session(&self) -> MutexGuard<'_, Session> {
         let mut session = self.session.lock().await;
         if self.abandoned.swap(false, Ordering::Relaxed) {
-            // Rolling back what was never committed cannot fail in a way that matters to the next.
+            // A failed rollback leaves nothing behind that the next statement could see.
             let _ = session.execute("ROLLBACK").await;
         }
         session
     }
 
-    /// A call came here on a line.
+    /// Records that a call used this session on a connection.
     pub(super) fn used_on(&self, line: Option<&Line>) {
         self.lines.lock().add(line);
     }
 
-    /// For how long no line is open that the session was used on, as far as this was asked before.
+    /// Time since no connection that used the session is open. It counts from the first call that
+    /// finds none open.
     pub(super) fn away_for(&self, now: Duration) -> Duration {
         self.lines.lock().none_for(now)
     }
@@ -98,7 +101,7 @@ impl Seat {
         self.listed.connection.is_in_transaction()
     }
 
-    /// Ends what runs here, and rolls back what was not committed.
+    /// Cancels the running statement and rolls back the open transaction.
     pub(super) async fn end(&self) {
         self.retire();
         self.abandoned.store(true, Ordering::Relaxed);
@@ -107,12 +110,12 @@ impl Seat {
         self.listed.connection.finish(session.transaction());
     }
 
-    /// Whether its transaction is over, as far as it was ended here.
+    /// True if the transaction was ended through this seat.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// No statement is to run here any more.
+    /// Refuses further statements.
     pub(super) fn retire(&self) {
         self.ended.store(true, Ordering::Relaxed);
     }
@@ -121,7 +124,7 @@ impl Seat {
         if self.has_ended() { Err(no_transaction()) } else { Ok(()) }
     }
 
-    /// Runs what begins and ends transactions and savepoints: it waits for no place.
+    /// Runs a statement that begins or ends a transaction or savepoint. It needs no permit.
     pub(super) async fn control(&self, sql: &str) -> Result<()> {
         let mut session = self.session().await;
         self.check()?;
@@ -141,13 +144,12 @@ impl Seat {
         asker
     }
 
-    /// As whom rows ask for a place to be computed.
+    /// The asker for the permits of the latest statement's rows.
     pub(super) fn asker(&self) -> Asker {
         *self.asker.lock()
     }
 
-    /// Runs a statement that is among those admitted. The permit, where it needs one, is for as
-    /// long as its rows are computed.
+    /// Runs a statement once it is admitted. The permit is held while its rows are computed.
     pub(super) async fn execute(
         &self,
         shared: &Shared,
@@ -169,7 +171,8 @@ impl Seat {
         self.admitted(shared, prepared.sql(), run).await
     }
 
-    /// The session is taken before the permit: who holds a permit never waits for a session.
+    /// The session is locked before the permit is taken, so that the holder of a permit never waits
+    /// for a session.
     async fn admitted(
         &self,
         shared: &Shared,
@@ -186,7 +189,7 @@ impl Seat {
         Ok((outcome?, permit))
     }
 
-    /// The same for somebody who has a permit already.
+    /// Like [`Seat::execute_prepared`], for a caller that holds a permit.
     pub(super) async fn execute_admitted(
         &self,
         prepared: &Prepared,
@@ -197,7 +200,7 @@ impl Seat {
         session.execute_prepared(prepared, values).await
     }
 
-    /// Does several things in one transaction: the one that is open, or one for this.
+    /// Runs `work` in one transaction: the open one, or else one of its own.
     pub(super) async fn all_or_none<T>(
         &self,
         shared: &Shared,
@@ -219,7 +222,7 @@ impl Seat {
         ended.map(|_| done)
     }
 
-    /// A name for a savepoint: the wanted one, unless it is in use.
+    /// A unique name for a savepoint: the wanted one, with a number if it is in use.
     pub(super) fn name_savepoint(&self, wanted: &str) -> String {
         let mut names = self.savepoints.lock();
         let mut name = if wanted.is_empty() { "savepoint".to_owned() } else { wanted.to_owned() };
@@ -232,7 +235,7 @@ impl Seat {
     }
 }
 
-/// The lines that a session was used on.
+/// The client connections on which a session was used.
 #[derive(Default)]
 struct Lines {
     open: Vec<Line>,

@@ -1,4 +1,4 @@
-//! The calls of the Flight protocol, each led to what it asks for.
+//! The calls of the Flight protocol, dispatched to their implementations.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl Flight {
         }
     }
 
-    /// The columns of a result, without running anything.
+    /// The schema of a result, without running the statement.
     async fn schema(&self, caller: &Caller, descriptor: &FlightDescriptor) -> Result<Bytes> {
         let command = command(&descriptor.cmd)?;
         if let Some(schema) = self.metadata_schema(&command) {
@@ -202,7 +202,7 @@ impl Flight {
                 let answer = answer.unwrap_or_else(Answer::nothing);
                 self.send(caller, Some(ticket.id()?), answer)
             }
-            // Statements without a `GetFlightInfo` ahead: some clients know the handle's ticket.
+            // Some clients skip `GetFlightInfo` and use the handle's command as a ticket.
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.find_prepared(caller, &query.prepared_statement_handle)?;
                 let done = self.run_prepared(caller, &statement).await?;
@@ -217,7 +217,7 @@ impl Flight {
         }
     }
 
-    /// What `DoPut` answers.
+    /// Handles `DoPut` and returns the body of its result.
     async fn put(
         self: &Arc<Flight>,
         caller: &Caller,
@@ -256,7 +256,7 @@ impl Flight {
     }
 }
 
-/// The front door found out who calls.
+/// The caller, which the front door has identified.
 fn caller<T>(request: &Request<T>) -> Result<Caller, Status> {
     let caller = request.extensions().get::<Caller>().cloned();
     caller.ok_or_else(|| Status::internal("nobody found out who calls"))

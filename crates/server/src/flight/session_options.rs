@@ -1,7 +1,7 @@
-//! The options of a Flight session: Thalweg's settings under their own names, and `catalog` and
-//! `schema`, which have one value here.
+//! Session options of Flight: Thalweg's settings under their own names, and `catalog` and `schema`,
+//! which map to the only database and to `search_path`.
 //!
-//! The messages stand here by hand: the library does not have them yet.
+//! The messages are declared by hand, since the library does not include them yet.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use super::metadata::DATABASE;
 use super::seats::Seat;
 use super::upload::protocol;
 
-/// The settings that are told when a client asks for all.
+/// The settings returned when a client asks for all options.
 const TOLD: [&str; 7] = [
     "application_name",
     "client_min_messages",
@@ -59,7 +59,7 @@ struct SetSessionOptionsRequest {
     options: HashMap<String, SessionOptionValue>,
 }
 
-/// Why an option was not set.
+/// The reason why an option was not set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 enum SetError {
@@ -77,7 +77,7 @@ struct ErrorOfOption {
 
 #[derive(Clone, PartialEq, Message)]
 struct SetSessionOptionsResult {
-    /// The options that were not set.
+    /// The options that were not set, with the reasons.
     #[prost(map = "string, message", tag = "1")]
     errors: HashMap<String, ErrorOfOption>,
 }
@@ -134,9 +134,9 @@ impl Flight {
         Ok(GetSessionOptionsResult { options }.encode_to_vec().into())
     }
 
-    /// Calls that are each on their own have nothing to close.
+    /// Closes the caller's session. Independent calls have none to close.
     ///
-    /// What the session did ends with it: its statements, and the transactions that it began.
+    /// The session's statements end with it, as do the transactions that it began.
     pub(super) async fn close_session(&self, caller: &Caller) -> Bytes {
         if let Some(handle) = caller.connection {
             let is_callers = |seat: &Seat| seat.user == caller.user;
@@ -155,7 +155,7 @@ impl Flight {
     }
 }
 
-/// Whether bytes are a request to set options, and each option has a value.
+/// True if the bytes are a request to set options in which each option has a value.
 pub(super) fn can_be_read(bytes: &[u8]) -> bool {
     SetSessionOptionsRequest::decode(bytes)
         .is_ok_and(|request| request.options.into_values().all(|value| value.into_text().is_some()))
@@ -169,7 +169,7 @@ fn set(session: &mut Session, name: &str, value: &str) -> Result<(), SetError> {
 }
 
 impl SessionOptionValue {
-    /// The value as `SET` takes it. `None` where nothing is given.
+    /// The value as text for `SET`; `None` if there is none.
     fn into_text(self) -> Option<String> {
         Some(match self.value? {
             OptionValue::Text(text) => text,

@@ -1,5 +1,4 @@
-//! What `GetSqlInfo` tells of this server: a table of facts. What is not told is unlimited or not
-//! known.
+//! The answers to `GetSqlInfo`. Missing entries mean unlimited or unknown.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -68,10 +67,10 @@ const DATETIME_FUNCTIONS: &[&str] = &[
 
 const SYSTEM_FUNCTIONS: &[&str] = &["coalesce", "nullif", "pg_typeof", "version"];
 
-/// Words that must be quoted here and are no keywords of SQL:2003.
+/// Reserved words that are not keywords of SQL:2003.
 const KEYWORDS: &[&str] = &["ILIKE", "LIMIT", "OFFSET", "RETURNING"];
 
-/// All facts. Transactions and statements are forgotten when they are idle for `idle`.
+/// All entries. Idle transactions and statements are dropped after `idle`.
 pub(crate) fn sql_info(idle: Duration) -> SqlInfoData {
     let mut facts = SqlInfoDataBuilder::new();
     server(&mut facts, idle);
@@ -103,7 +102,7 @@ fn names(facts: &mut SqlInfoDataBuilder) {
     let lower = SqlSupportedCaseSensitivity::SqlCaseSensitivityLowercase as i32;
     facts.append(SqlInfo::SqlIdentifierCase, lower);
     facts.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
-    // The list of cases knows no word for names that are kept as they are quoted.
+    // The protocol has no value for names whose case is preserved when quoted.
     let unknown = SqlSupportedCaseSensitivity::SqlCaseSensitivityUnknown as i32;
     facts.append(SqlInfo::SqlQuotedIdentifierCase, unknown);
     facts.append(SqlInfo::SqlExtraNameCharacters, "$");
@@ -117,7 +116,7 @@ fn names(facts: &mut SqlInfoDataBuilder) {
     facts.append(SqlInfo::SqlProcedureTerm, "");
     facts.append(SqlInfo::SqlCatalogTerm, "database");
     facts.append(SqlInfo::SqlCatalogAtStart, true);
-    // No procedures, no indices and no privileges name schemas or catalogs.
+    // Procedures, indexes and privileges cannot be qualified by a schema or catalog.
     facts.append(SqlInfo::SqlSchemasSupportedActions, 0);
     facts.append(SqlInfo::SqlCatalogsSupportedActions, 0);
 }
@@ -143,7 +142,7 @@ fn statements(facts: &mut SqlInfoDataBuilder) {
     let minimum = bit(SupportedSqlGrammar::SqlMinimumGrammar as i32);
     let core = bit(SupportedSqlGrammar::SqlCoreGrammar as i32);
     facts.append(SqlInfo::SqlSupportedGrammar, minimum | core);
-    // Entry level asks for foreign keys.
+    // Entry level would require foreign keys.
     facts.append(SqlInfo::SqlAnsi92SupportedLevel, 0);
     facts.append(SqlInfo::SqlSupportsIntegrityEnhancementFacility, false);
     let full = SqlOuterJoinsSupportLevel::SqlFullOuterJoins as i32;
@@ -173,7 +172,7 @@ fn transactions(facts: &mut SqlInfoDataBuilder) {
     facts.append(SqlInfo::SqlTransactionsSupported, true);
     facts.append(SqlInfo::SqlSavepointsSupported, true);
     let snapshot = SqlTransactionIsolationLevel::SqlTransactionRepeatableRead as i32;
-    // Arrow's Java library gives and takes a 64-bit number here.
+    // Arrow's Java library expects a 64-bit integer here.
     facts.append(SqlInfo::SqlDefaultTransactionIsolation, i64::from(snapshot));
     facts.append(SqlInfo::SqlSupportedTransactionsIsolationLevels, bit(snapshot));
     facts.append(SqlInfo::SqlDataDefinitionCausesTransactionCommit, false);
@@ -192,7 +191,7 @@ fn results(facts: &mut SqlInfoDataBuilder) {
     facts.append(SqlInfo::SqlLocatorsUpdateCopy, false);
 }
 
-/// What `CAST` turns into what.
+/// The conversions that `CAST` supports.
 fn conversions() -> BTreeMap<i32, Vec<i32>> {
     let numbers = [
         Convert::SqlConvertSmallint,
@@ -217,7 +216,7 @@ fn conversions() -> BTreeMap<i32, Vec<i32>> {
     conversions
 }
 
-/// A set of one.
+/// A bit mask with one bit set.
 fn bit(value: i32) -> i32 {
     1 << value
 }

@@ -1,8 +1,8 @@
-//! Statements: what is done when one arrives, what waits for `DoGet`, and how its rows go out.
+//! Execution of statements, results that wait for `DoGet`, and sending of rows.
 //!
-//! A statement is run once, when `GetFlightInfo` brings it, so that its errors are told there and a
-//! change is made whether or not anybody asks for rows. A query's rows are not computed before they
-//! are asked for, except for a few that wait in the buffers of the plan.
+//! A statement runs once, at `GetFlightInfo`. Its errors are thus reported there, and its changes
+//! happen even if nobody fetches rows. The rows of a query are not computed before they are
+//! fetched, except for a few in the plan's buffers.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -31,26 +31,26 @@ use crate::pump::{Left, Pieces, Pump};
 use crate::trace::Watch;
 use crate::values::without_zero;
 
-/// What a statement gave, on its way to the client.
+/// The result of a statement, on its way to the client.
 pub(crate) struct Answer {
-    /// The columns as clients know them.
+    /// The schema sent to clients.
     pub(super) wire: SchemaRef,
     pub(super) rows: Rows,
-    /// Counts the statement, where it is one of the client's own.
+    /// Observes the statement; `None` for answers to metadata commands.
     pub(super) watch: Option<Watch>,
-    /// The session lives as long as the rows.
+    /// Keeps the session alive as long as the rows.
     pub(super) seat: Option<Arc<Seat>>,
 }
 
 /// Rows of an answer.
 pub(super) enum Rows {
     Batches(BatchStream),
-    /// As messages of Flight already.
+    /// Rows already encoded as Flight messages.
     Encoded(EncodedStream),
 }
 
 impl Rows {
-    /// Those of an outcome, in whatever form it has them; `None` where it has none.
+    /// The rows of an outcome in either form; `None` if it has none.
     fn of(outcome: &mut Outcome) -> Option<Rows> {
         match outcome.encoded.take() {
             Some(rows) => Some(Rows::Encoded(rows)),
@@ -58,7 +58,7 @@ impl Rows {
         }
     }
 
-    /// How many rows come next, without a look at them; `None` where there are no more.
+    /// Skips the next batch and returns its number of rows; `None` at the end.
     async fn pass(&mut self) -> Result<Option<u64>> {
         Ok(match self {
             Rows::Batches(rows) => {
@@ -69,32 +69,32 @@ impl Rows {
     }
 }
 
-/// An answer that waits for its `DoGet`.
+/// A result that waits for its `DoGet`.
 pub(crate) struct Waiting {
     pub(super) user: Arc<str>,
     answer: Mutex<Option<Answer>>,
 }
 
-/// A result that is being sent.
+/// A result being sent.
 pub(crate) struct Sending {
     pub(super) user: Arc<str>,
     pub(super) cancel: CancellationToken,
 }
 
-/// What was done: rows to come, or a number of rows that were changed.
+/// The outcome of a statement: rows to fetch, or a number of changed rows.
 pub(crate) enum Done {
     Rows(Answer),
     Changed(i64),
 }
 
-/// Which statement a ticket is for.
+/// The statement of a ticket.
 pub(crate) enum Asked {
     Query { sql: Arc<str>, transaction: Option<bytes::Bytes> },
     Prepared { handle: bytes::Bytes, statement: Arc<PreparedStatement> },
 }
 
 impl Flight {
-    /// Runs a statement of the client's.
+    /// Runs a statement of the client.
     pub(super) async fn run(
         &self,
         caller: &Caller,
@@ -118,7 +118,7 @@ impl Flight {
         Ok(done)
     }
 
-    /// What a statement did, told in one of two ways.
+    /// Converts an executed statement to its outcome. Ends the watch if there are no rows.
     pub(super) async fn done(
         &self,
         executed: Result<(Outcome, Option<Permit>)>,
@@ -149,7 +149,8 @@ impl Flight {
         Ok(Done::Changed(changed_by(&outcome.tag)))
     }
 
-    /// Runs a statement to its end and counts the rows that it changed, or gave.
+    /// Reads a statement's rows to their end and returns their number, or the number of changed
+    /// rows.
     pub(super) async fn run_to_end(&self, done: Done) -> Result<i64> {
         let mut answer = match done {
             Done::Changed(rows) => return Ok(rows),
@@ -169,7 +170,7 @@ impl Flight {
         ended
     }
 
-    /// What `GetFlightInfo` tells of a statement that has run.
+    /// The answer of `GetFlightInfo` for a statement that has run.
     pub(super) fn promise(
         &self,
         done: Done,
@@ -199,7 +200,8 @@ impl Flight {
             .map(|info| info.with_total_records(records))
     }
 
-    /// What a ticket stands for.
+    /// The result of a ticket: the waiting one, or that of running the statement again. `None` if
+    /// the statement gave no rows.
     pub(super) async fn redeem(
         self: &Arc<Flight>,
         caller: &Caller,
@@ -231,8 +233,8 @@ impl Flight {
         }
     }
 
-    /// Sends an answer as frames, the schema first. The frames end when the client leaves or
-    /// somebody cancels them.
+    /// Sends a result as frames, the schema first. The frames end when the client disconnects or
+    /// cancels.
     pub(super) fn send(
         self: &Arc<Flight>,
         caller: &Caller,
@@ -250,7 +252,8 @@ impl Flight {
             let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
             let sending = async {
                 let _permit = flight.shared.admission.admit(asker).await?;
-                // Gone before the place is free for another one.
+                // Dropped before the permit, so that the entry is gone when another statement gets
+                // the permit.
                 let _listed = listed;
                 pieces.push(schema).await.map_err(left)?;
                 match rows {
@@ -294,7 +297,7 @@ async fn send_batches(
     Ok(())
 }
 
-/// Hands on what others have encoded.
+/// Forwards frames that workers have encoded.
 async fn send_encoded(
     mut rows: EncodedStream,
     watch: Option<&Watch>,
@@ -312,7 +315,7 @@ async fn send_encoded(
 }
 
 impl Answer {
-    /// No columns and no rows.
+    /// An answer without columns and rows.
     pub(super) fn nothing() -> Answer {
         Answer::of_batch(RecordBatch::new_empty(Arc::new(Schema::empty())))
     }
@@ -352,7 +355,7 @@ impl Asked {
     }
 }
 
-/// How many rows a statement changed.
+/// Number of rows that a statement changed.
 pub(super) fn changed_by(tag: &Tag) -> i64 {
     match tag {
         Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) | Tag::Copy(rows) => {
@@ -362,7 +365,7 @@ pub(super) fn changed_by(tag: &Tag) -> i64 {
     }
 }
 
-/// Whether a statement leaves something in its session for later ones.
+/// True if a statement may leave state in its session, such as a setting or a lock.
 pub(super) fn leaves_something(sql: &str) -> bool {
     match StatementKind::of(sql) {
         StatementKind::Transaction | StatementKind::Other => true,
@@ -370,7 +373,7 @@ pub(super) fn leaves_something(sql: &str) -> bool {
     }
 }
 
-/// What `GetFlightInfo` says of anything with one ticket.
+/// A `FlightInfo` with one ticket.
 pub(super) fn flight_info(
     schema: &Schema,
     ticket: arrow_flight::Ticket,
@@ -384,7 +387,8 @@ pub(super) fn flight_info(
     Ok(info.with_ordered(true))
 }
 
-/// Whether running a statement again does no harm: it reads, and nothing in it looks like a change.
+/// True if a statement may safely run again: it is a query without any word that indicates a
+/// change.
 fn repeatable(sql: &str) -> bool {
     let changes = |word: &str| {
         ["insert", "update", "delete", "nextval"]

@@ -1,8 +1,8 @@
-//! Tickets: what `GetFlightInfo` promises and `DoGet` redeems.
+//! Tickets, which `GetFlightInfo` issues and `DoGet` redeems.
 //!
-//! A ticket of a query carries the query itself, so that it can be redeemed more than once and
-//! survives a restart. The first redemption finds the plan that was made for the ticket already.
-//! What changed something was done before its ticket was given out; its ticket names the result.
+//! The ticket of a query contains the query itself, so that it can be redeemed repeatedly and
+//! survives a restart. The first redemption uses the plan made for the ticket. A statement that
+//! changes data runs before its ticket is issued, and its ticket names only the result.
 
 use arrow_flight::Ticket;
 use arrow_flight::sql::{Any, ProstMessageExt, TicketStatementQuery};
@@ -14,7 +14,7 @@ use super::kept::Handle;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatementTicket {
-    /// Names the result while it waits and while it runs.
+    /// The handle of the result while it waits and while it is sent.
     #[prost(bytes = "bytes", tag = "1")]
     id: Bytes,
     #[prost(string, optional, tag = "2")]
@@ -23,10 +23,10 @@ pub(crate) struct StatementTicket {
     pub(crate) transaction: Option<Bytes>,
     #[prost(bytes = "bytes", optional, tag = "4")]
     pub(crate) prepared: Option<Bytes>,
-    /// Which columns were promised.
+    /// A fingerprint of the promised columns.
     #[prost(fixed64, tag = "5")]
     pub(crate) columns: u64,
-    /// The statement gave no rows.
+    /// True if the statement gave no rows.
     #[prost(bool, tag = "6")]
     pub(crate) nothing: bool,
 }
@@ -50,7 +50,7 @@ impl StatementTicket {
         StatementTicket::decode(&*command.statement_handle).map_err(|_| unreadable())
     }
 
-    /// The statement's ticket, where a ticket is one.
+    /// Decodes a statement's ticket.
     pub(crate) fn of_ticket(ticket: &Ticket) -> Result<StatementTicket> {
         let any = Any::decode(&*ticket.ticket).map_err(|_| unreadable())?;
         let command: Option<TicketStatementQuery> = any.unpack().map_err(|_| unreadable())?;

@@ -1,7 +1,6 @@
-//! Transactions and savepoints that are begun and ended by calls. A transaction is a session of its
-//! own, which any connection of its user may work in. It is rolled back where nobody works in it
-//! for long, soon after its client has no connection to the server any more, and with the session
-//! that began it.
+//! Transactions and savepoints controlled by actions. A transaction is a session of its own, usable
+//! from any connection of its user. It is rolled back when it idles for too long, soon after its
+//! client has no open connection, and when the session that began it is closed.
 
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ use super::seats::Seat;
 
 const HANDLE_BYTES: usize = 16;
 
-/// The protocol's numbers for how a savepoint ends.
+/// Flight SQL's codes for ending a savepoint.
 const RELEASE: i32 = 1;
 const ROLLBACK: i32 = 2;
 
@@ -44,7 +43,7 @@ impl Flight {
         };
         let seat = self.find_transaction(caller, &request.transaction_id)?;
         let mut session = seat.session().await;
-        // Ended while this call waited for the session: by another call, or by a statement.
+        // Another call or statement may have ended it while this call waited for the session.
         if session.transaction() == TransactionStatus::Idle {
             return Err(no_transaction());
         }
@@ -54,7 +53,7 @@ impl Flight {
         if let Some(handle) = Handle::of_bytes(&request.transaction_id) {
             self.transactions.take(handle);
         }
-        // A statement that was prepared here must not run outside of a transaction.
+        // Statements prepared in this transaction must not run outside of it.
         seat.retire();
         ended?;
         if failed && end == "COMMIT" {
@@ -64,7 +63,7 @@ impl Flight {
         Ok(())
     }
 
-    /// A savepoint's id is its transaction's followed by its name.
+    /// Begins a savepoint. Its id is the transaction's id followed by the savepoint's name.
     pub(super) async fn begin_savepoint(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! What clients send with `DoPut`: a command in the first message, and batches from it on.
+//! Uploads with `DoPut`: the first message holds the command and possibly the first batch.
 
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
@@ -12,10 +12,10 @@ use thalweg_formats::rows::check_message;
 use thalweg_types::{Error, Result, SqlState};
 use tonic::{Status, Streaming};
 
-/// The values of one message once they are not compressed.
+/// Maximum size of one message's values after decompression.
 const EXPANDED_BYTES_MAX: usize = 1 << 30;
 
-/// A command and what comes with it.
+/// A command and the messages after it.
 pub(super) struct Upload {
     pub(super) command: Command,
     first: FlightData,
@@ -31,17 +31,18 @@ impl Upload {
         Ok(Upload { command: command(&descriptor.cmd)?, first, rest: stream })
     }
 
-    /// Whether batches, or at least their columns, come with the command.
+    /// True if the command comes with batches, or at least with their schema.
     pub(super) fn has_batches(&self) -> bool {
         !self.first.data_header.is_empty()
     }
 
-    /// The columns that come with the command, where they do.
+    /// The schema that comes with the command, if any.
     pub(super) fn schema(&self) -> Option<Schema> {
         self.has_batches().then(|| Schema::try_from(&self.first).ok()).flatten()
     }
 
-    /// The batches, each of which is decoded once there is room for so many bytes.
+    /// The batches. Before each is decoded, `room` is called with its decoded size in bytes and can
+    /// refuse it.
     pub(super) fn into_batches(
         self,
         room: impl Fn(usize) -> Result<()> + Send + 'static,
@@ -59,7 +60,7 @@ impl Upload {
     }
 }
 
-/// Looks at what a message says of itself: compressed, a few bytes may be gigabytes.
+/// Checks the decoded size that a message declares: a few compressed bytes can expand to gigabytes.
 fn check(
     message: &FlightData,
     room: &impl Fn(usize) -> Result<()>,
@@ -70,7 +71,7 @@ fn check(
     room(bytes).map_err(told)
 }
 
-/// The command in a descriptor or a ticket.
+/// Decodes the command in a descriptor or a ticket.
 pub(super) fn command(bytes: &[u8]) -> Result<Command> {
     let any = Any::decode(bytes).map_err(|_| protocol("the command cannot be read"))?;
     Command::try_from(any).map_err(|_| protocol("the command cannot be read"))
@@ -91,7 +92,8 @@ fn broken(status: &Status) -> Error {
     Error::new(SqlState::CONNECTION_FAILURE, format!("the upload broke off: {}", status.message()))
 }
 
-/// Some drivers send what is to be done with the first batch, and without a batch nothing at all.
+/// The error for an empty upload. Some drivers send the command with the first batch, and nothing
+/// at all if there is no batch.
 fn nothing() -> Error {
     protocol("nothing was sent, not even which table or statement it is for")
         .with_hint("To ingest a table without rows, give the driver one batch without rows.")

@@ -1,4 +1,4 @@
-//! The schema of a result as Flight's clients get it.
+//! The schema of a result as sent to Flight clients.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use thalweg_dialect::types::display_name;
 pub(crate) use thalweg_formats::flight::wire_field;
 
-/// The schema under which clients get rows of `schema`, with what Flight SQL says of columns.
+/// The schema sent for rows of `schema`, with Flight SQL's metadata of columns.
 pub(crate) fn wire_schema(schema: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> = schema.fields().iter().map(|field| described(field)).collect();
     Arc::new(Schema::new(fields))

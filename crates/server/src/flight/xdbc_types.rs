@@ -1,9 +1,9 @@
-//! What `GetXdbcTypeInfo` tells: the types that columns can have.
+//! The answer to `GetXdbcTypeInfo`: the types of columns.
 
 use arrow_flight::sql::metadata::{XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder};
 use arrow_flight::sql::{Nullable, Searchable, XdbcDataType, XdbcDatetimeSubcode};
 
-/// Greatest size, digits or characters.
+/// Maximum size in digits, bits or characters; `None` if unlimited.
 type Size = Option<i32>;
 
 pub(crate) fn xdbc_types() -> XdbcTypeInfoData {
