@@ -1,5 +1,5 @@
-//! Rows looked up by their keys, one by one and a range of them, at once and as they come: those
-//! that the example `upsert` has written.
+//! Looks up the rows that the example `upsert` has written: single keys, a range at once, and a
+//! range as a stream.
 //!
 //! `cargo run --release -p thalweg-client --example search [http://127.0.0.1:7470]`
 
@@ -15,7 +15,7 @@ async fn main() -> Outcome {
     let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7470".to_owned());
     let client = Client::connect(&url).await?;
     let mut searcher = client.searcher().await?;
-    // Only these columns are wanted. None of them may be NULL.
+    // Only these columns are requested. None of them may be NULL.
     let account = searcher.table("account", &["id", "amount", "owner"]);
     keys(&mut searcher, account).await?;
     range(&mut searcher, account).await?;
@@ -23,13 +23,13 @@ async fn main() -> Outcome {
     many(&client).await
 }
 
-/// Three keys, answered at once.
+/// Looks up three keys with one request.
 async fn keys(searcher: &mut Searcher, account: u32) -> Outcome {
     let ids = [1, 2, -1];
     let keys = ids.map(|id| RowWriter::new(1, false).int4(id).finish());
     for (id, row) in ids.iter().zip(searcher.look_up(account, keys.to_vec()).await?) {
         match row {
-            // A write that expects this version fails where another one came first.
+            // A write that expects this version fails if another write came first.
             Some(row) => println!("{}, version {}", shown(&row.packed)?, row.version),
             None => println!("there is no account {id}"),
         }
@@ -37,7 +37,7 @@ async fn keys(searcher: &mut Searcher, account: u32) -> Outcome {
     Ok(())
 }
 
-/// The last five accounts below a hundred.
+/// Prints the last five accounts below number 100.
 async fn range(searcher: &mut Searcher, account: u32) -> Outcome {
     let to = Values { values: vec![Value { kind: Some(Kind::Int(100)) }] };
     let range = Range {
@@ -54,7 +54,7 @@ async fn range(searcher: &mut Searcher, account: u32) -> Outcome {
     Ok(())
 }
 
-/// What all accounts have together, however many they are: rows come as they are taken.
+/// Sums the amounts of all accounts. Rows are streamed, so their number does not matter.
 async fn sum(searcher: &Searcher, account: u32) -> Outcome {
     let mut rows = searcher.stream_range(Range { table: account, ..Range::default() });
     let mut sum = 0;
@@ -68,7 +68,7 @@ async fn sum(searcher: &Searcher, account: u32) -> Outcome {
     Ok(())
 }
 
-/// A thousand look-ups that do not wait for each other.
+/// Sends a thousand look-ups without waiting for each answer.
 async fn many(client: &Client) -> Outcome {
     let searcher = client.pipelined_searcher().await?;
     let account = searcher.table("account", &["id"]);
@@ -85,7 +85,7 @@ async fn many(client: &Client) -> Outcome {
     Ok(())
 }
 
-/// A row as it is packed, in words.
+/// A packed row as text.
 fn shown(packed: &[u8]) -> Result<String, Malformed> {
     let mut row = PackedRow::new(packed, 3, false)?;
     let (id, amount, owner) = (row.int4()?, row.int4()?, row.text()?);

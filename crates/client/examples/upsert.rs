@@ -1,6 +1,6 @@
-//! Rows sent ahead of their acknowledgements, and what became of them.
+//! Sends rows without waiting for each acknowledgement, then checks the results.
 //!
-//! Its server has this table:
+//! The server needs this table:
 //!
 //! ```sql
 //! CREATE TABLE account (id integer PRIMARY KEY, amount integer NOT NULL, owner text NOT NULL);
@@ -17,13 +17,13 @@ async fn main() -> Result<(), Error> {
     let url = std::env::args().nth(1).unwrap_or_else(|| "http://127.0.0.1:7470".to_owned());
     let client = Client::connect(&url).await?;
     let mut writer = client.writer().await?;
-    // A row counts as written once it survives the death of the machine.
+    // A row counts as written once it survives a failure of the machine.
     writer.durability(Durability::Fsync).await?;
-    // With all of its columns, none of which may be NULL.
+    // An empty list means all columns. None of them may be NULL.
     let account = writer.table("account", &[]).await?;
     let mut row = RowWriter::new(3, false);
     for id in 0..ROWS {
-        // Waits only where the server is thousands of rows behind.
+        // Waits only if the server is thousands of rows behind.
         writer.upsert(account, row.int4(id).int4(100).text("somebody").finish()).await?;
         if id % 100_000 == 0 {
             println!("{} rows sent, {} written", id + 1, writer.acknowledged());
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Error> {
     }
     writer.flush().await?;
     println!("all {} rows are written", writer.acknowledged());
-    // What becomes of a single row, its future tells. One that is refused ends nothing.
+    // The future of a row returns its result. A refused row does not end the stream.
     let taken = writer.create(account, row.int4(7).int4(0).text("taken").finish()).await?;
     match taken.await {
         Err(Error::Refused(failure)) => println!("{}: {}", failure.sqlstate, failure.detail),

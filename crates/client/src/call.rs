@@ -1,4 +1,4 @@
-//! One stream of look-ups, for as long as its connection lasts.
+//! One stream of look-ups on one connection.
 
 use thalweg_protocol::v1::{SearchRequest, SearchResponse, Table as Announcement};
 use tokio::sync::mpsc;
@@ -8,17 +8,17 @@ use tonic::Streaming;
 use crate::error::ended;
 use crate::{Client, Error};
 
-/// Requests that wait to be sent.
+/// Maximum number of requests that wait to be sent.
 const REQUESTS_AHEAD: usize = 16;
 
-/// Dropped, it ends on the server as well.
+/// Dropping it ends the stream on the server as well.
 pub(crate) struct Call {
     pub(crate) requests: mpsc::Sender<SearchRequest>,
     pub(crate) responses: Streaming<SearchResponse>,
     pub(crate) tables: KnownTables,
 }
 
-/// How many of the tables a stream was told of.
+/// Number of tables that a stream has announced, in the order of their numbers.
 #[derive(Default)]
 pub(crate) struct KnownTables(usize);
 
@@ -30,10 +30,10 @@ impl Call {
         Ok(Call { requests, responses, tables: KnownTables::default() })
     }
 
-    /// Sends a request, with the tables that the stream does not know yet.
+    /// Sends a request, together with the tables that the stream does not know yet.
     ///
     /// # Errors
-    /// Why the stream ended.
+    /// The reason why the stream ended.
     pub(crate) async fn send(
         &mut self,
         announced: &[Announcement],
@@ -46,24 +46,24 @@ impl Call {
         Ok(())
     }
 
-    /// The next response.
+    /// Waits for the next response.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why the stream ended.
     pub(crate) async fn response(&mut self) -> Result<SearchResponse, Error> {
         self.responses.message().await?.ok_or_else(ended)
     }
 }
 
 impl KnownTables {
-    /// Adds the tables to a request that its stream does not know yet.
+    /// Adds the tables that the stream does not know yet to a request.
     pub(crate) fn tell(&mut self, announced: &[Announcement], request: &mut SearchRequest) {
         request.tables.extend_from_slice(announced.get(self.0..).unwrap_or_default());
         self.0 = announced.len();
     }
 }
 
-/// Why a stream takes no more requests: the other direction says.
+/// The reason why a stream accepts no more requests, taken from its response direction.
 pub(crate) async fn why_ended(responses: &mut Streaming<SearchResponse>) -> Error {
     responses.message().await.err().map_or_else(ended, Error::from)
 }

@@ -1,4 +1,4 @@
-//! Connections.
+//! Connections to a server.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use tonic::transport::{Channel, ClientTlsConfig, Endpoint};
 use crate::retry::{Tries, within};
 use crate::{Error, PipelinedSearcher, Retries, Searcher, Writer};
 
-/// How much the server may send ahead on each stream. What nobody takes counts for the connection,
-/// too: that has room for hundreds of such streams, so that they do not keep others waiting.
+/// Flow-control window of a stream: the bytes that the server may send ahead. Untaken bytes also
+/// count against the connection's window, which has room for hundreds of such streams, so that a
+/// slow reader does not block the others.
 const WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 1 << 30;
-/// A server that is gone without a word is noticed: it is asked so often whether it is there, and
-/// has so long to answer.
+/// Interval and timeout of pings, which detect a server that vanished.
 const KEEPALIVE_EVERY: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A server, as its streams see it. Clones share one connection, which is made anew when it is
-/// needed after it broke.
+/// A connection to a server. Clones share it. A broken connection is established again when it is
+/// next needed.
 #[derive(Clone)]
 pub struct Client {
     records: RecordsClient<Channel>,
@@ -31,7 +31,7 @@ pub struct Client {
     retries: Retries,
 }
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Default)]
 pub struct Builder {
     tls: Option<ClientTlsConfig>,
@@ -42,68 +42,69 @@ pub struct Builder {
 }
 
 impl Client {
-    /// Connects to a server at `http://address:port`, or with `https` and the roots of trust that
-    /// [`Builder::tls`] names.
+    /// Connects to a server at `http://address:port`. For `https`, use a builder with
+    /// [`Builder::tls`].
     ///
     /// # Errors
-    /// Where nobody is there.
+    /// If the server cannot be reached.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         Client::builder().connect(url).await
     }
 
+    /// A builder with the default options: no TLS, no credentials, no deadline.
     #[must_use]
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A stream of rows to be written.
+    /// Opens a stream of rows to write.
     ///
     /// # Errors
-    /// Where the server does not let the caller in.
+    /// If the server refuses the caller or cannot be reached.
     pub async fn writer(&self) -> Result<Writer, Error> {
         Writer::open(self).await
     }
 
-    /// A stream of rows that outlives its connection. When that is lost, it is made anew, and what
-    /// was sent and not acknowledged is sent again: upserts and removals without an expected
-    /// version, and atomic groups of such upserts. They end up the same when they are written
-    /// twice, as long as nobody else writes rows of these keys meanwhile; whoever looks may see an
-    /// older value of this writer's for a moment. The server takes nothing more from the old stream
-    /// before the new one begins.
+    /// Opens a stream of rows that survives a lost connection. The writer reconnects and resends
+    /// unacknowledged rows, provided that all of them may be written twice: upserts and removals
+    /// without an expected version, and atomic groups of such upserts. Writing them twice has the
+    /// same result as writing them once, as long as no other client writes rows of these keys
+    /// meanwhile. Readers may briefly see an older value of this writer. The server accepts nothing
+    /// more from the old stream before the new one begins.
     ///
-    /// Creations, updates and whatever expects a version might be refused the second time for
-    /// having been written the first time. Where one of those was under way, the stream ends with
-    /// the loss, as that of [`writer`](Client::writer) does.
+    /// Creations, updates and changes with an expected version could fail the second time because
+    /// they succeeded the first time. If one of them was unacknowledged, the stream ends with the
+    /// loss, like that of [`writer`](Client::writer).
     ///
-    /// A removal that is sent again and finds no row counts as written.
+    /// A resent removal that finds no row counts as written.
     ///
     /// # Errors
-    /// Where the server does not let the caller in, or cannot be reached.
+    /// If the server refuses the caller or cannot be reached.
     pub async fn resending_writer(&self) -> Result<Writer, Error> {
         Writer::open_resending(self).await
     }
 
-    /// A stream of look-ups. After a lost connection they are asked again.
+    /// Opens a stream of look-ups. After a lost connection they are repeated.
     ///
     /// # Errors
-    /// Where the server does not let the caller in, or cannot be reached.
+    /// If the server refuses the caller or cannot be reached.
     pub async fn searcher(&self) -> Result<Searcher, Error> {
         Searcher::open(self).await
     }
 
-    /// A stream of look-ups of which many are under way at once: for many tasks, or for one that
-    /// has much to ask. After a lost connection they are asked again.
+    /// Opens a stream with many look-ups in flight, shared by many tasks or used by one task with
+    /// many look-ups. After a lost connection they are repeated.
     ///
     /// # Errors
-    /// Where the server does not let the caller in, or cannot be reached.
+    /// If the server refuses the caller or cannot be reached.
     pub async fn pipelined_searcher(&self) -> Result<PipelinedSearcher, Error> {
         PipelinedSearcher::open(self).await
     }
 
-    /// The columns of a table.
+    /// The columns and key of a table. The request is repeated after a lost connection.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If the table does not exist or the server cannot be reached.
     pub async fn describe(&self, table: &str) -> Result<TableDescription, Error> {
         let until = self.until();
         let mut tries = Tries::new(self.retries, until);
@@ -117,14 +118,14 @@ impl Client {
         }
     }
 
-    /// The generated client, for everything that this one does not do.
+    /// The generated client, for calls that this one does not support.
     #[must_use]
     pub fn records(&self) -> RecordsClient<Channel> {
         self.records.clone()
     }
 
-    /// A request of the generated client's that says who asks, and how long the answer may take to
-    /// begin.
+    /// A request for the generated client, with the credentials and with a timeout for the start of
+    /// the answer.
     pub fn request<T>(&self, message: T) -> Request<T> {
         let mut request = self.call(message);
         if let Some(deadline) = self.deadline {
@@ -133,7 +134,7 @@ impl Client {
         request
     }
 
-    /// A request that says who asks.
+    /// A request with the credentials.
     pub(crate) fn call<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
         if let Some(authorization) = &self.authorization
@@ -144,7 +145,7 @@ impl Client {
         request
     }
 
-    /// When what begins now must have ended.
+    /// The deadline of a call that begins now.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.deadline.and_then(|deadline| Instant::now().checked_add(deadline))
     }
@@ -155,53 +156,55 @@ impl Client {
 }
 
 impl Builder {
-    /// Trusts what this says, for an `https` address.
+    /// Sets the roots of trust and other TLS options for an `https` address.
     #[must_use]
     pub fn tls(mut self, tls: ClientTlsConfig) -> Builder {
         self.tls = Some(tls);
         self
     }
 
-    /// Shows a token, as a login over Flight SQL or HTTP gives one.
+    /// Authenticates with a token, as issued by a Flight SQL handshake.
     #[must_use]
     pub fn token(mut self, token: &str) -> Builder {
         self.authorization = Some(format!("Bearer {token}"));
         self
     }
 
-    /// Shows a user and a password, in base64 as HTTP's `Basic` has them.
+    /// Authenticates with a user and a password, given as the base64 text of HTTP's `Basic` scheme.
     #[must_use]
     pub fn basic(mut self, user_and_password: &str) -> Builder {
         self.authorization = Some(format!("Basic {user_and_password}"));
         self
     }
 
-    /// How long things may take, and be tried again: a look-up or a description, and a stream of
-    /// rows, written or found, from its first to its last.
+    /// Sets the maximum time of a call, including its retries: of a look-up or description, or of a
+    /// whole stream of rows from the first to the last.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Builder {
         self.deadline = Some(deadline);
         self
     }
 
-    /// How often what may be done twice is tried again after a lost connection: look-ups,
-    /// descriptions, and streams of [`Client::resending_writer`]. What was tried long enough ends
-    /// with the loss.
+    /// Sets the retries after a lost connection. They apply to idempotent calls: look-ups,
+    /// descriptions, and streams of [`Client::resending_writer`]. After the last retry the call
+    /// fails with the loss.
     #[must_use]
     pub fn retries(mut self, retries: Retries) -> Builder {
         self.retries = retries;
         self
     }
 
-    /// How long a connection may take to be made.
+    /// Sets the maximum time for establishing a connection.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Builder {
         self.connect_timeout = Some(timeout);
         self
     }
 
+    /// Connects to a server at `http://address:port` or `https://address:port`.
+    ///
     /// # Errors
-    /// Where nobody is there, or is not who they should be.
+    /// If the address is invalid, the server cannot be reached, or its certificate is not trusted.
     pub async fn connect(self, url: &str) -> Result<Client, Error> {
         let mut endpoint = Endpoint::from_shared(url.to_owned())?
             .tcp_nodelay(true)

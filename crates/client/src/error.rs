@@ -1,23 +1,23 @@
-//! What can go wrong, for a row or for a whole stream.
+//! Errors of a row or of a whole stream.
 
 use std::fmt;
 
 use thalweg_protocol::v1::Failure;
 use tonic::{Code, Status};
 
-/// Why a row, a look-up or a call failed.
+/// The reason why a row, a look-up or a call failed.
 #[derive(Clone, Debug)]
 pub enum Error {
-    /// The server refused this one; others go on.
+    /// The server refused this row or look-up; the stream continues.
     Refused(Box<Failure>),
-    /// The call is over.
+    /// The call has ended.
     Ended(Box<Status>),
     /// The server could not be reached.
     Unreachable(String),
 }
 
 impl Error {
-    /// PostgreSQL's code for it, where the server gave one.
+    /// The SQLSTATE, if the server sent one.
     #[must_use]
     pub fn sqlstate(&self) -> Option<&str> {
         match self {
@@ -27,8 +27,8 @@ impl Error {
         }
     }
 
-    /// Whether the connection broke, or the server is not there or leaves. What was under way was
-    /// done or not: nobody can tell.
+    /// True if the connection broke, or the server is unreachable or shutting down. It is unknown
+    /// whether work in flight was done.
     #[must_use]
     pub fn is_lost_connection(&self) -> bool {
         match self {
@@ -71,7 +71,7 @@ impl From<tonic::transport::Error> for Error {
     }
 }
 
-/// The call has ended, and nobody said why.
+/// The error of a call that ended without a reason.
 pub(crate) fn ended() -> Error {
     Status::unavailable("the stream has ended").into()
 }

@@ -1,33 +1,33 @@
-//! What look-ups found, as rows.
+//! Conversion of the answers of look-ups to rows.
 
 use bytes::Bytes;
 use thalweg_protocol::v1::{Found, Keys, Table as Announcement};
 
 use crate::Error;
 
-/// A row that was found.
+/// A row found by a look-up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRow {
     pub packed: Bytes,
-    /// Changes when the row does: what a later write may expect.
+    /// Changes with each change of the row. A later write can expect this version.
     pub version: u64,
 }
 
-/// A table as a stream is told of it.
+/// The announcement of a table to a stream.
 pub(crate) fn announcement(number: u32, name: &str, columns: &[&str]) -> Announcement {
     let columns = columns.iter().map(|column| (*column).to_owned()).collect();
     Announcement { number, name: name.to_owned(), columns }
 }
 
-/// Packed keys whose rows are wanted with their versions.
+/// A look-up of packed keys that requests versions as well.
 pub(crate) fn versioned(table: u32, packed: Vec<Bytes>) -> Keys {
     Keys { table, packed, versions: true, ..Keys::default() }
 }
 
-/// The row that a key found.
+/// The row found for a key, if any.
 ///
 /// # Errors
-/// Where the look-up failed.
+/// If the look-up failed.
 pub(crate) fn by_key(found: Found) -> Result<Option<FoundRow>, Error> {
     if let Some(failure) = found.failure {
         return Err(Error::Refused(Box::new(failure)));
@@ -36,7 +36,7 @@ pub(crate) fn by_key(found: Found) -> Result<Option<FoundRow>, Error> {
     Ok(found.packed.into_iter().next().map(|packed| FoundRow { packed, version }))
 }
 
-/// The rows of so many keys, in their order. What was found has the place of its key among them.
+/// The rows of a number of keys, in the order of the keys. `found.index` is a key's position.
 ///
 /// # Errors
 /// The first look-up that failed.
@@ -52,10 +52,10 @@ pub(crate) fn by_keys(found: Vec<Found>, keys: usize) -> Result<Vec<Option<Found
     Ok(rows)
 }
 
-/// Adds the packed rows of a range to those before.
+/// Appends the packed rows of a range.
 ///
 /// # Errors
-/// Where the look-up failed: behind the rows that were added.
+/// If the look-up failed. The rows before the failure have been appended.
 pub(crate) fn add_in_range(found: Vec<Found>, rows: &mut Vec<Bytes>) -> Result<(), Error> {
     for found in found {
         if let Some(failure) = found.failure {
@@ -69,7 +69,7 @@ pub(crate) fn add_in_range(found: Vec<Found>, rows: &mut Vec<Bytes>) -> Result<(
 /// The packed rows of a range.
 ///
 /// # Errors
-/// Where the look-up failed.
+/// If the look-up failed.
 pub(crate) fn in_range(found: Vec<Found>) -> Result<Vec<Bytes>, Error> {
     let mut rows = Vec::new();
     add_in_range(found, &mut rows)?;

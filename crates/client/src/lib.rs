@@ -1,7 +1,7 @@
 //! A client of Thalweg's record API: rows written and looked up by their primary keys.
 //!
-//! Rows are packed into bytes with [`RowWriter`] and taken apart with [`PackedRow`], in the order
-//! of the columns that a table was announced with.
+//! Rows are packed into bytes with [`RowWriter`] and unpacked with [`PackedRow`], in the order of
+//! the columns with which a table was announced.
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), thalweg_client::Error> {
@@ -26,7 +26,7 @@
 //! # }
 //! ```
 //!
-//! A writer that goes on behind a connection that broke:
+//! A writer can continue after its connection broke:
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), thalweg_client::Error> {
@@ -47,8 +47,8 @@
 //! # }
 //! ```
 //!
-//! Rows are looked up one after the other ([`Searcher::look_up`]), or many at once on one stream,
-//! each with a future that tells what was found:
+//! Rows are looked up one after the other ([`Searcher::look_up`]), or with many look-ups in flight
+//! on one stream, each with a future for its rows:
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), thalweg_client::Error> {
@@ -69,8 +69,8 @@
 //! # }
 //! ```
 //!
-//! A table that need not fit into memory, in the order of its keys. The server goes on as fast as
-//! rows are taken, and stops when the stream of them is dropped:
+//! A table that is larger than memory can be read in the order of its keys. The server sends rows
+//! as fast as the client takes them, and stops when the stream is dropped:
 //!
 //! ```no_run
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
@@ -93,11 +93,11 @@
 //! # }
 //! ```
 //!
-//! Look-ups are asked again where their connection is lost, unless some rows of their range were
-//! handed on already. Rows are not sent twice, unless a writer is asked to
-//! ([`Client::resending_writer`]), and then only those that may be: whoever loses a connection
-//! knows which rows were acknowledged ([`Writer::acknowledged`]). How often, and how long, is a
-//! matter of [`Builder::retries`] and [`Builder::deadline`].
+//! Look-ups are repeated after a lost connection, unless some rows of their range were returned
+//! already. Rows are sent only once by default: after a lost connection, [`Writer::acknowledged`]
+//! tells which were acknowledged. A writer of [`Client::resending_writer`] resends unacknowledged
+//! rows whose operation is idempotent. [`Builder::retries`] and [`Builder::deadline`] limit the
+//! retries.
 
 mod call;
 mod connect;

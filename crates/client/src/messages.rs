@@ -1,4 +1,4 @@
-//! Rows on their way into messages: all that is ready goes in one.
+//! Gathers rows into messages: all rows that are ready go into one message.
 
 use std::collections::VecDeque;
 
@@ -10,13 +10,13 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::Durability;
 
-/// Rows that go in one message at most.
+/// Maximum number of items gathered at once.
 const MESSAGE_ROWS: usize = 512;
 
-/// A row in one of its forms.
+/// A row in one of its encodings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Row {
-    /// Of [`RowWriter`](crate::RowWriter).
+    /// Packed with a [`RowWriter`](crate::RowWriter).
     Packed(Vec<u8>),
     Values(Values),
 }
@@ -33,7 +33,7 @@ impl From<Values> for Row {
     }
 }
 
-/// What is to be done with one row.
+/// An operation on one row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub(crate) table: u32,
@@ -43,7 +43,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// About how many bytes it holds.
+    /// Approximate memory of the change, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let value = |value: &Value| match &value.kind {
             Some(Kind::Text(text)) => text.len(),
@@ -60,7 +60,7 @@ impl Change {
     }
 }
 
-/// What a stream of rows consists of.
+/// An element of a stream of rows.
 #[derive(Clone)]
 pub(crate) enum Item {
     Durability(Durability),
@@ -70,7 +70,7 @@ pub(crate) enum Item {
 }
 
 impl Item {
-    /// The rows that it counts for.
+    /// The changes of this item. Each counts as one row of the stream.
     pub(crate) fn changes(&self) -> &[Change] {
         match self {
             Item::Durability(_) | Item::Table(_) => &[],
@@ -80,7 +80,7 @@ impl Item {
     }
 }
 
-/// The messages of a stream. Ends when nobody can add anything any more.
+/// The messages of a stream. It ends when all senders of items are dropped.
 pub(crate) fn messages(items: Receiver<Item>) -> impl Stream<Item = WriteRequest> + Send {
     let state = (items, VecDeque::new());
     futures::stream::unfold(state, |(mut items, mut ready)| async move {
@@ -99,7 +99,8 @@ fn gather(items: Vec<Item>, ready: &mut VecDeque<WriteRequest>) {
         match item {
             Item::Durability(durability) => next.durability = durability.into(),
             Item::Table(table) => {
-                // Tables count for the rows behind them, also where these are in their message.
+                // An announcement applies to the whole message, so rows before it go into an
+                // earlier one.
                 if !next.rows.is_empty() {
                     ready.push_back(std::mem::take(&mut next));
                 }

@@ -1,8 +1,8 @@
-//! Look-ups of which many are under way.
+//! Look-ups, many of which are in flight at once.
 //!
-//! A task has the stream. What comes while a request waits to be sent goes in one with it. Each
-//! look-up is kept until it is answered whole: where the connection is lost, another stream takes
-//! up with the first that is not.
+//! A task owns the stream. Look-ups that arrive while a request waits to be sent are added to it.
+//! Each look-up is kept until it is answered completely. If the connection is lost, a new stream
+//! continues with the first one that is not.
 
 use std::collections::VecDeque;
 use std::future;
@@ -24,20 +24,20 @@ use crate::found::{announcement, by_keys, in_range, versioned};
 use crate::retry::{Tries, within};
 use crate::{Client, Error, FoundRow};
 
-/// Look-ups that wait for their turn, and that are under way.
+/// Maximum number of look-ups that wait for their turn, and that are in flight.
 const WAITING_MAX: usize = 1_024;
 const UNDER_WAY_MAX: usize = 1_024;
-/// From so many bytes of keys on a request is long enough.
+/// Size of keys in bytes from which a request is sent without more look-ups.
 const REQUEST_BYTES: usize = 64 << 10;
-/// About what a range takes in a request.
+/// Approximate size of a range in a request, in bytes.
 const RANGE_BYTES: usize = 64;
 
-/// A stream of look-ups, many of which are under way at once. Clones share it.
+/// A stream of look-ups with many in flight at once. Clones share the stream.
 ///
-/// Look-ups are answered in their order: a long range keeps those behind it waiting, and is better
-/// off with [`Searcher::stream_range`](crate::Searcher::stream_range). Where the connection is
-/// lost, what was not answered is asked again. Where the stream ends otherwise, as with a request
-/// that is too long, all that was under way is told so, and what comes next begins another stream.
+/// Look-ups are answered in order, so a long range delays those after it; use
+/// [`Searcher::stream_range`](crate::Searcher::stream_range) for it. After a lost connection,
+/// unanswered look-ups are repeated. If the stream ends for another reason, such as a request that
+/// is too long, all look-ups in flight fail with it, and the next one begins a new stream.
 #[derive(Clone)]
 pub struct PipelinedSearcher {
     client: Client,
@@ -47,8 +47,8 @@ pub struct PipelinedSearcher {
 
 type Announced = Arc<Mutex<Vec<Announcement>>>;
 
-/// What a look-up that is under way will have found. It is answered whether anybody waits or not;
-/// rows that came wait here.
+/// The future of a look-up in flight. The look-up is answered even if the future is not polled; its
+/// rows are buffered here.
 #[must_use = "rows that nobody waits for are found for nothing"]
 pub struct Answer<T>(BoxFuture<'static, Result<T, Error>>);
 
@@ -68,8 +68,8 @@ impl PipelinedSearcher {
         Ok(PipelinedSearcher { client: client.clone(), announced, asks })
     }
 
-    /// Announces a table, and the columns that are wanted of its rows: none for all. Clones know it
-    /// by the same number.
+    /// Announces a table with the columns to return; an empty list means all. The number is valid
+    /// for all clones.
     #[must_use]
     pub fn table(&self, name: &str, columns: &[&str]) -> u32 {
         let mut announced = self.announced.lock();
@@ -78,12 +78,12 @@ impl PipelinedSearcher {
         number
     }
 
-    /// Asks for the rows of packed keys, once there is room for one more look-up. The answer has
-    /// them in their order; `None` for a key that no row has. Its error is the first look-up that
-    /// failed, or why the stream ended.
+    /// Sends a look-up of packed keys, once there is room for one more. The answer has the rows in
+    /// the order of the keys, with `None` for a key without a row. It fails with the first look-up
+    /// that failed, or with the reason why the stream ended.
     ///
     /// # Errors
-    /// Where there is no room before the deadline.
+    /// If there is no room before the deadline, or the stream has ended.
     pub async fn look_up(
         &self,
         table: u32,
@@ -97,11 +97,11 @@ impl PipelinedSearcher {
         self.ask(Wanted::Keys(keys), move |found| by_keys(found, count)).await
     }
 
-    /// Asks for the packed rows of a range of keys, once there is room for one more look-up. The
-    /// answer has all of them, in the order of their keys.
+    /// Sends a look-up of a range of keys, once there is room for one more. The answer has all
+    /// packed rows, in the order of their keys.
     ///
     /// # Errors
-    /// As [`look_up`](PipelinedSearcher::look_up).
+    /// Like [`look_up`](PipelinedSearcher::look_up).
     pub async fn range(&self, range: Range) -> Result<Answer<Vec<Bytes>>, Error> {
         let range = Range { as_values: false, ..range };
         self.ask(Wanted::Range(range), in_range).await
@@ -129,10 +129,10 @@ impl<T> Future for Answer<T> {
     }
 }
 
-/// A look-up: of some keys, or of a range.
+/// A look-up of some keys or of a range.
 struct Ask {
     wanted: Wanted,
-    /// By its place among the keys.
+    /// Answers received so far; `index` is relative to this look-up's first key.
     found: Vec<Found>,
     answer: oneshot::Sender<Result<Vec<Found>, Error>>,
 }
@@ -143,7 +143,7 @@ enum Wanted {
 }
 
 impl Ask {
-    /// How many look-ups the server counts.
+    /// Number of look-ups that the server counts for it: one per key or range.
     fn look_ups(&self) -> u64 {
         match &self.wanted {
             Wanted::Keys(keys) => keys.packed.len() as u64,
@@ -152,19 +152,18 @@ impl Ask {
     }
 }
 
-/// The task that has the stream.
+/// The task that owns the stream.
 struct Asker {
     client: Client,
     announced: Announced,
     tries: Tries,
     asks: mpsc::Receiver<Ask>,
-    /// Whether nothing more comes.
+    /// True when no more look-ups will come.
     closed: bool,
-    /// What is not answered yet, and how many of it, from the first on, the present stream was
-    /// asked.
+    /// Unanswered look-ups, in order, and how many of them the current stream was sent.
     under_way: VecDeque<Ask>,
     sent: usize,
-    /// The place of the first of them in the present stream.
+    /// Position of the first unanswered look-up in the current stream.
     first: u64,
 }
 
@@ -191,10 +190,10 @@ impl Asker {
         }
     }
 
-    /// Asks and is answered, until nobody waits and nothing more comes.
+    /// Sends look-ups and receives answers until all are done and no more will come.
     ///
     /// # Errors
-    /// Why the stream ended before.
+    /// The reason why the stream ended before that.
     async fn go_on(&mut self, call: &mut Call) -> Result<(), Error> {
         let Call { requests, responses, tables } = call;
         let mut taken = Vec::new();
@@ -223,7 +222,7 @@ impl Asker {
         self.closed && self.under_way.iter().all(|ask| ask.answer.is_closed())
     }
 
-    /// The next of what was not sent yet, as much as one message takes.
+    /// The next request: unsent look-ups, as many as fit.
     fn request(&mut self) -> SearchRequest {
         let (mut request, mut bytes) = (SearchRequest::default(), 0);
         for ask in self.under_way.range(self.sent..) {
@@ -231,7 +230,8 @@ impl Asker {
                 break;
             }
             match &ask.wanted {
-                // The ranges of a message stand behind its keys.
+                // The server reads a message's keys before its ranges, so keys cannot follow a
+                // range.
                 Wanted::Keys(_) if !request.ranges.is_empty() => break,
                 Wanted::Keys(keys) => {
                     bytes += keys.packed.iter().map(Bytes::len).sum::<usize>();
@@ -247,7 +247,7 @@ impl Asker {
         request
     }
 
-    /// Takes in what was found, and tells of all that is answered.
+    /// Assigns received rows to their look-ups, and completes those that are answered.
     fn take(&mut self, response: SearchResponse) {
         let mut asks = self.under_way.iter_mut().take(self.sent);
         let (mut ask, mut first) = (asks.next(), self.first);
@@ -274,18 +274,18 @@ impl Asker {
             self.sent -= 1;
             self.first += ask.look_ups();
             self.tries.went_on();
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _ = ask.answer.send(Ok(ask.found));
         }
     }
 
-    /// The stream behind one that ended, once there is something to be asked; `None` where nothing
-    /// more comes.
+    /// Opens a new stream after one that ended, once there is something to ask; `None` if no more
+    /// look-ups will come.
     async fn call_behind(&mut self, mut lost: Error) -> Option<Call> {
         loop {
             self.begin_again();
             if self.under_way.is_empty() {
-                // Nobody has missed the stream.
+                // The stream ended while idle, so it does not count as a failed try.
                 self.tries.went_on();
                 let mut taken = Vec::new();
                 if self.asks.recv_many(&mut taken, UNDER_WAY_MAX).await == 0 {
@@ -306,7 +306,7 @@ impl Asker {
         }
     }
 
-    /// Forgets what came on the stream that ended, and what nobody waits for.
+    /// Resets the look-ups for a new stream, and drops those whose receivers are gone.
     fn begin_again(&mut self) {
         (self.sent, self.first) = (0, 0);
         self.under_way.retain_mut(|ask| {

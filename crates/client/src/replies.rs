@@ -1,4 +1,4 @@
-//! What is told of rows that were sent: how far they are written, and which failed.
+//! Acknowledgements of sent rows: the progress of writing, and the rows that failed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use tokio::sync::watch;
 use crate::Error;
 use crate::error::ended;
 
-/// Whoever waits to be told.
+/// The receiving end, for callers that wait for rows.
 #[derive(Clone)]
 pub(crate) struct Replies {
     progress: watch::Receiver<Progress>,
     failures: Failures,
 }
 
-/// Whoever tells.
+/// The sending end, for the task that reads the server's replies.
 pub(crate) struct Told {
     progress: watch::Sender<Progress>,
     failures: Failures,
 }
 
-/// Rows that failed, and that nobody asked for yet.
+/// Failures by row position, until a caller asks for them.
 type Failures = Arc<Mutex<BTreeMap<u64, Failure>>>;
 
-/// How far the server is.
+/// Progress of the stream.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     durable: u64,
@@ -40,31 +40,31 @@ pub(crate) fn replies() -> (Told, Replies) {
 }
 
 impl Told {
-    /// Tells that all rows before this one are written, but for those that failed, by their places
-    /// in the stream.
+    /// Announces that all rows before `durable` are written, except for the failed ones. Both are
+    /// positions in the stream.
     pub(crate) fn advance(&self, durable: u64, failed: impl Iterator<Item = (u64, Failure)>) {
         self.failures.lock().extend(failed);
         self.progress.send_modify(|progress| progress.durable = durable);
     }
 
-    /// Tells that nothing more is told, and why.
+    /// Announces that the stream has ended, with the reason.
     pub(crate) fn end(&self, why: Error) {
         self.progress.send_modify(|progress| progress.end = Some(why));
     }
 }
 
 impl Replies {
-    /// How many rows are acknowledged.
+    /// Number of acknowledged rows.
     pub(crate) fn acknowledged(&self) -> u64 {
         self.progress.borrow().durable
     }
 
-    /// Why nothing more is told.
+    /// The reason why the stream has ended.
     pub(crate) fn why_ended(&self) -> Error {
         self.progress.borrow().end.clone().unwrap_or_else(ended)
     }
 
-    /// Waits until so many rows are acknowledged.
+    /// Waits until this many rows are acknowledged.
     pub(crate) async fn wait(&mut self, rows: u64) -> Result<(), Error> {
         let told = self.progress.wait_for(|now| now.durable >= rows || now.end.is_some()).await;
         let told = told.map_err(|_| ended())?;
@@ -74,12 +74,12 @@ impl Replies {
         }
     }
 
-    /// Why the row at this place failed, if it did. Says so once.
+    /// The failure of the row at this position, if any. It is returned only once.
     pub(crate) fn failure(&self, index: u64) -> Result<(), Error> {
         refused(self.failures.lock().remove(&index))
     }
 
-    /// The first failure that nobody asked for yet; the others are forgotten.
+    /// The first failure that no caller has asked for; all others are dropped.
     pub(crate) fn first_failure(&self) -> Result<(), Error> {
         let failures = std::mem::take(&mut *self.failures.lock());
         refused(failures.into_values().next())

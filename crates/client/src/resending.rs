@@ -1,9 +1,9 @@
-//! Rows that outlive their connection.
+//! Streams of rows that survive a lost connection.
 //!
-//! They are kept until they are acknowledged. Where the connection is lost, a new stream takes up
-//! behind the last row that was, if all that may have arrived may be written twice. Both streams
-//! bear the writer's name: the server ends the old one before it takes a row from the new one, so
-//! that no older row comes behind a newer one.
+//! Rows are kept until they are acknowledged. If the connection is lost, a new stream continues
+//! after the last acknowledged row, provided that all rows in flight may be written twice. Both
+//! streams carry the writer's name: the server ends the old stream before it accepts a row from the
+//! new one, so that no old row overwrites a newer one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -22,9 +22,9 @@ use crate::retry::{Tries, within};
 use crate::writer::ROWS_AHEAD;
 use crate::{Client, Error};
 
-/// Rows of so many bytes are kept at most, and a few more.
+/// Size of kept rows in bytes from which no more rows are accepted.
 const KEPT_BYTES: usize = 64 << 20;
-/// Rows that are handed on together.
+/// Maximum number of rows passed on at once.
 const ROWS_AT_ONCE: usize = 512;
 /// The SQLSTATE of a removal that found no row.
 const NO_DATA_FOUND: &str = "P0002";
@@ -35,35 +35,36 @@ pub(crate) struct Resender {
     until: Option<Instant>,
     told: Told,
     items: mpsc::Receiver<Item>,
-    /// Whether the writer is gone: nothing more comes.
+    /// True if the writer was dropped, so that no more items will come.
     closed: bool,
-    /// What each stream is told first: its durability, and the tables that no row is kept before.
+    /// Items that each new stream is sent first: the durability and the acknowledged announcements
+    /// of tables.
     prelude: Vec<Item>,
-    /// What is not acknowledged yet, how many bytes its rows have, and how many items of it, from
-    /// the first on, the present stream was given.
+    /// Unacknowledged items, the size of their rows in bytes, and how many of the items the current
+    /// stream was sent.
     kept: VecDeque<Item>,
     kept_bytes: usize,
     sent: usize,
-    /// How many rows are acknowledged, and how many were when the present stream began.
+    /// Number of acknowledged rows, now and when the current stream began.
     acknowledged: u64,
     begun_at: u64,
-    /// Earlier streams may have written rows before this one.
+    /// Rows before this position may have been written by earlier streams.
     sent_before: u64,
-    /// Rows that failed, of those that are not acknowledged yet.
+    /// Failures of rows that are not acknowledged yet.
     failed: BTreeMap<u64, Failure>,
 }
 
-/// One of the streams that follow each other.
+/// One of several consecutive streams.
 struct Stream {
     sender: mpsc::Sender<Item>,
     replies: Streaming<WriteResponse>,
 }
 
 impl Resender {
-    /// Begins to send items.
+    /// Opens the first stream and starts the task that sends the items.
     ///
     /// # Errors
-    /// Where the server does not let the caller in, or cannot be reached.
+    /// If the server refuses the caller or cannot be reached.
     pub(crate) async fn begin(
         client: &Client,
         items: mpsc::Receiver<Item>,
@@ -109,10 +110,10 @@ impl Resender {
         self.told.end(end);
     }
 
-    /// The stream that goes on behind one that was lost.
+    /// Opens the stream that continues after a lost one.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is none, such as rows in flight that must not be sent twice.
     async fn go_on_behind(&mut self, lost: Error, tries: &mut Tries) -> Result<Stream, Error> {
         let mut under_way = self.kept.iter().take(self.sent);
         if lost.is_lost_connection() && !under_way.all(may_be_repeated) {
@@ -125,7 +126,7 @@ impl Resender {
         self.stream(tries).await
     }
 
-    /// Begins a stream, as often as it takes.
+    /// Opens a stream, with retries.
     async fn stream(&mut self, tries: &mut Tries) -> Result<Stream, Error> {
         loop {
             match within(self.until, self.begin_stream()).await {
@@ -138,7 +139,7 @@ impl Resender {
     async fn begin_stream(&mut self) -> Result<Stream, Error> {
         let (sender, waiting) = mpsc::channel(ROWS_AHEAD + self.prelude.len());
         for item in &self.prelude {
-            // There is room.
+            // The channel has room for the whole prelude.
             let _ = sender.try_send(item.clone());
         }
         let mut request = self.client.call(messages(waiting));
@@ -149,10 +150,11 @@ impl Resender {
         Ok(Stream { sender, replies })
     }
 
-    /// Sends and is told, until the writer is gone and all its rows are acknowledged.
+    /// Sends items and receives replies until the writer is dropped and all its rows are
+    /// acknowledged.
     ///
     /// # Errors
-    /// Why the stream ended before.
+    /// The reason why the stream ended before that.
     async fn go_on(&mut self, stream: Stream) -> Result<(), Error> {
         let Stream { sender, mut replies } = stream;
         let mut taken = Vec::with_capacity(ROWS_AT_ONCE);
@@ -182,11 +184,11 @@ impl Resender {
     }
 
     fn is_done(&self) -> bool {
-        // Every row has some bytes.
+        // Each row has a size above zero, so no kept bytes means no kept rows.
         self.closed && self.kept_bytes == 0 && self.sent == self.kept.len()
     }
 
-    /// Takes in what the server still tells; returns why it tells nothing more.
+    /// Reads the remaining replies, and returns the reason for the stream's end.
     async fn last_words(&mut self, replies: &mut Streaming<WriteResponse>) -> Error {
         loop {
             match replies.message().await {
@@ -204,7 +206,7 @@ impl Resender {
         }
     }
 
-    /// Lets go of what is acknowledged, and tells of it.
+    /// Drops acknowledged items and reports their rows.
     fn take(&mut self, reply: WriteResponse) {
         let begun_at = self.begun_at;
         self.failed.extend(reply.failures.into_iter().map(|mut failure| {
@@ -227,7 +229,8 @@ impl Resender {
                 failed.extend(failure.filter(|failure| !self.was_done_before(&item, failure)));
             }
             match item {
-                // It counts where it comes first.
+                // The server reads the durability from the first message only, so only the first
+                // one is kept.
                 Item::Durability(_) if !self.prelude.is_empty() => {}
                 Item::Durability(_) | Item::Table(_) => self.prelude.push(item),
                 Item::Row(_) | Item::Atomic(_) => {}
@@ -237,20 +240,20 @@ impl Resender {
         self.told.advance(self.acknowledged, failed);
     }
 
-    /// Whether a row that failed is a removal that an earlier stream may have done.
+    /// True for a failed removal that an earlier stream may already have done.
     fn was_done_before(&self, item: &Item, failure: &Failure) -> bool {
         let removes = matches!(item, Item::Row(change) if change.operation == Operation::Remove);
         removes && failure.index < self.sent_before && failure.sqlstate == NO_DATA_FOUND
     }
 }
 
-/// Whether rows end up the same when they are written a second time.
+/// True if writing the item's rows twice has the same result as writing them once.
 fn may_be_repeated(item: &Item) -> bool {
     let mut changes = item.changes().iter();
     match item {
         Item::Durability(_) | Item::Table(_) => true,
         Item::Row(change) if change.operation == Operation::Remove => change.expected.is_none(),
-        // A removal that finds no row would fail those that are written with it.
+        // In an atomic group, a removal that finds no row would fail the whole group.
         Item::Row(_) | Item::Atomic(_) => {
             changes.all(|change| change.operation == Operation::Upsert && change.expected.is_none())
         }
@@ -261,7 +264,7 @@ fn bytes(item: &Item) -> usize {
     item.changes().iter().map(Change::bytes).sum()
 }
 
-/// A name that no other writer has.
+/// A random name for the writer.
 fn name() -> Result<AsciiMetadataValue, Error> {
     let [one, other] = [0, 1].map(|half: u8| RandomState::new().hash_one(half));
     let name = AsciiMetadataValue::try_from(format!("{one:016x}{other:016x}"));

@@ -1,4 +1,4 @@
-//! What is done about a connection that was lost.
+//! Retries after a lost connection.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use tonic::Status;
 
 use crate::Error;
 
-/// How often something is tried again after a lost connection, and when.
+/// Number and timing of retries after a lost connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
-    /// How often in a row; 0 for never.
+    /// Maximum number of consecutive retries; 0 for none.
     pub count: u32,
-    /// How long the first one waits. Each further one waits twice as long as the one before it.
+    /// Wait before the first retry. Each further wait is twice as long as the one before it.
     pub wait: Duration,
-    /// None waits longer than this.
+    /// Upper limit of a wait.
     pub wait_max: Duration,
 }
 
 impl Retries {
-    /// The first loss of a connection is told.
+    /// No retries: the first lost connection is reported.
     pub const NEVER: Retries = Retries { count: 0, wait: Duration::ZERO, wait_max: Duration::ZERO };
 
-    /// How long to wait after so many tries that failed, the first one included.
+    /// The wait after this number of consecutive failures.
     fn wait_after(self, failed: u32) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
         self.wait.saturating_mul(1 << doublings).min(self.wait_max)
@@ -30,18 +30,18 @@ impl Retries {
 }
 
 impl Default for Retries {
-    /// Eight within eight seconds: time enough for a server that is started again.
+    /// Eight retries within about eight seconds, enough for a server that restarts.
     fn default() -> Retries {
         let [wait, wait_max] = [50, 2_500].map(Duration::from_millis);
         Retries { count: 8, wait, wait_max }
     }
 }
 
-/// What is tried until it works, is refused, was tried often enough, or takes too long.
+/// The retries of one operation, limited by their number and by a deadline.
 pub(crate) struct Tries {
     retries: Retries,
     until: Option<Instant>,
-    /// How many have failed in a row.
+    /// Number of consecutive failures.
     failed: u32,
 }
 
@@ -50,15 +50,15 @@ impl Tries {
         Tries { retries, until, failed: 0 }
     }
 
-    /// Notes that the last try got somewhere.
+    /// Resets the count of failures after progress.
     pub(crate) fn went_on(&mut self) {
         self.failed = 0;
     }
 
-    /// Waits until it is time for another try after one that failed.
+    /// Waits before the next retry.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The failure itself if it may not be retried, or an error if the deadline has passed.
     pub(crate) async fn wait(&mut self, failure: Error) -> Result<(), Error> {
         if !failure.is_lost_connection() || self.failed >= self.retries.count {
             return Err(failure);
@@ -75,10 +75,10 @@ async fn pause(wait: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Does something that must have ended at some time, if at any.
+/// Runs work with a deadline, if there is one.
 ///
 /// # Errors
-/// Its own, and where it takes too long.
+/// The work's own error, or an error if the deadline has passed.
 pub(crate) async fn within<T>(
     until: Option<Instant>,
     work: impl Future<Output = Result<T, Error>>,

@@ -1,7 +1,7 @@
-//! Rows handed on as they come.
+//! Rows as a stream.
 //!
-//! They have a stream of their own. What nobody takes stays where it is: the server sends only so
-//! much ahead, and computes no more until that is taken.
+//! Each has a call of its own. Flow control limits what the server sends ahead: it computes no more
+//! rows until the client takes those sent.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,19 +18,20 @@ use crate::found::{add_in_range, by_key, versioned};
 use crate::retry::{Tries, within};
 use crate::{Client, Error, FoundRow};
 
-/// Keys, and bytes of keys, that go in one message.
+/// Maximum number of keys, and of their bytes, in one message.
 const KEYS_AT_ONCE: usize = 1_024;
 const KEY_BYTES_AT_ONCE: usize = 16 << 10;
-/// Messages of keys that are sent before their rows are there. They are so few that the server has
-/// room for them also while it waits for rows to be taken.
+/// Maximum number of messages with keys whose rows are outstanding. The server can buffer these
+/// even while it waits for the client to take rows.
 const MESSAGES_AHEAD: usize = 2;
 
-/// Rows that were found, as they come. Ends with the last row, or with the first error.
+/// A stream of rows from a look-up. It ends after the last row or the first error.
 ///
-/// Nothing is asked before the first item is. A few MiB come ahead; while those are not taken, the
-/// server waits, and others on the same connection go on. Dropped, it ends on the server as well. A
-/// connection has room for some two hundred of them at a time.
-/// [`Builder::deadline`](crate::Builder::deadline) counts from the call to the last row.
+/// The look-up is sent when the first item is polled. The server sends a few MiB ahead, then waits
+/// until they are taken; other calls on the same connection continue. Dropping the stream ends it
+/// on the server as well. A connection has room for about two hundred streams at a time.
+/// [`Builder::deadline`](crate::Builder::deadline) counts from the call of the method to the last
+/// row.
 #[must_use = "nothing is asked before the first row is"]
 pub struct Rows<T> {
     ready: vec::IntoIter<T>,
@@ -68,7 +69,7 @@ pub(crate) fn rows_in_range(
     rows(client, table, InRange { range, asked: false, handed_on: false, answered: false })
 }
 
-/// The rows of keys of a table.
+/// The rows of keys of a table, in the order of the keys.
 pub(crate) fn rows_of_keys(
     client: &Client,
     announced: Option<Announcement>,
@@ -94,40 +95,41 @@ fn rows<Q: Question>(client: &Client, table: Option<Announcement>, question: Q) 
     Rows { ready: Vec::new().into_iter(), more: try_unfold(asking, Asking::next).boxed() }
 }
 
-/// What is asked, and how far it is answered.
+/// A look-up and its progress.
 trait Question: Send + 'static {
     type Row: Send + 'static;
 
-    /// What is to be sent before the next response is waited for, if anything.
+    /// The next request to send before waiting for a response, if any.
     fn request(&mut self) -> Option<SearchRequest>;
 
-    /// Adds the rows of a response.
+    /// Appends the rows of a response.
     ///
     /// # Errors
-    /// Where a look-up failed: behind the rows that were added.
+    /// If a look-up failed. The rows before the failure have been appended.
     fn take(&mut self, response: SearchResponse, rows: &mut Vec<Self::Row>) -> Result<(), Error>;
 
     fn is_answered(&self) -> bool;
 
-    /// Goes on with another stream, after the rows that were handed on. Returns whether it may.
+    /// Prepares to continue on a new stream, after the rows returned so far. Returns false if the
+    /// look-up cannot be repeated.
     fn begin_again(&mut self) -> bool;
 }
 
-/// A question on its way.
+/// A look-up in progress.
 struct Asking<Q> {
     client: Client,
     tables: Vec<Announcement>,
     question: Q,
-    /// `None` where the next response is that of another one.
+    /// `None` if the next request must open a call.
     call: Option<Call>,
     tries: Tries,
     until: Option<Instant>,
-    /// What is told behind the rows that came with it.
+    /// An error to return after the rows that came with it.
     refused: Option<Error>,
 }
 
 impl<Q: Question> Asking<Q> {
-    /// The next rows, at least one; `None` behind the last.
+    /// The next rows, at least one; `None` at the end.
     async fn next(mut self) -> Result<Option<(Vec<Q::Row>, Asking<Q>)>, Error> {
         if let Some(refused) = self.refused.take() {
             return Err(refused);
@@ -155,7 +157,7 @@ impl<Q: Question> Asking<Q> {
     }
 
     async fn response(&mut self) -> Result<SearchResponse, Error> {
-        // Who fails leaves no stream behind.
+        // A failed call is not put back, so that its stream ends.
         let mut call = match self.call.take() {
             Some(call) => call,
             None => Call::begin(&self.client).await?,
@@ -172,7 +174,7 @@ impl<Q: Question> Asking<Q> {
 struct InRange {
     range: Range,
     asked: bool,
-    /// Whether some rows were.
+    /// True if some rows have been returned.
     handed_on: bool,
     answered: bool,
 }
@@ -208,22 +210,22 @@ impl Question for InRange {
 struct ByKey {
     table: u32,
     keys: Vec<Bytes>,
-    /// The first key of the present stream.
+    /// The first key sent on the current stream.
     begun_at: usize,
-    /// How many of the keys, counted from the first of all, were sent, and are answered.
+    /// Numbers of keys sent and answered, counted from the first of all.
     sent: usize,
     answered: usize,
-    /// How many were sent with each message that is not answered yet, and those before it.
+    /// The value of `sent` after each message that is not answered yet.
     ends: VecDeque<usize>,
 }
 
 impl ByKey {
-    /// The key that stands at a place in the present stream.
+    /// The key at a position of the current stream.
     fn key(&self, place: u64) -> usize {
         usize::try_from(place).unwrap_or(usize::MAX).saturating_add(self.begun_at).min(self.sent)
     }
 
-    /// Notes that all keys before this one are answered: those that are passed over have no row.
+    /// Marks all keys before this one as answered. Keys that the server passed over have no row.
     fn pass(&mut self, key: usize, rows: &mut Vec<Option<FoundRow>>) {
         rows.extend((self.answered..key).map(|_| None));
         self.answered = self.answered.max(key);
@@ -245,7 +247,7 @@ impl Question for ByKey {
             bytes += key.len();
             bytes <= KEY_BYTES_AT_ONCE
         });
-        // One that is longer comes alone.
+        // A longer key is sent in a message of its own.
         let count = fits.count().max(1);
         let keys = versioned(self.table, unsent.iter().take(count).cloned().collect());
         self.sent += count;

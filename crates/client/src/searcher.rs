@@ -9,14 +9,13 @@ use crate::retry::{Tries, within};
 use crate::rows::{Rows, rows_in_range, rows_of_keys};
 use crate::{Client, Error, FoundRow};
 
-/// A stream of look-ups. What was asked when the connection broke is asked again, on another
-/// stream.
+/// A stream of look-ups. A look-up interrupted by a lost connection is repeated on a new stream.
 pub struct Searcher {
     client: Client,
     announced: Vec<Announcement>,
-    /// `None` where the next look-up begins one.
+    /// `None` if the next look-up must open a stream.
     call: Option<Call>,
-    /// How many look-ups were asked on it.
+    /// Number of look-ups sent on the current stream.
     asked: u64,
 }
 
@@ -24,19 +23,20 @@ impl Searcher {
     pub(crate) async fn open(client: &Client) -> Result<Searcher, Error> {
         let announced = Vec::new();
         let mut searcher = Searcher { client: client.clone(), announced, call: None, asked: 0 };
-        // Nothing is asked: it only opens the stream.
+        // The empty request only opens the stream, which checks the credentials.
         searcher.ask(SearchRequest::default(), 0).await?;
         Ok(searcher)
     }
 
-    /// Announces a table, and the columns that are wanted of its rows: none for all.
+    /// Announces a table with the columns to return; an empty list means all. Returns the table's
+    /// number for look-ups.
     pub fn table(&mut self, name: &str, columns: &[&str]) -> u32 {
         let number = self.announced.len() as u32;
         self.announced.push(announcement(number, name, columns));
         number
     }
 
-    /// The rows of packed keys, in their order; `None` for a key that no row has.
+    /// The rows of packed keys, in the order of the keys; `None` for a key without a row.
     ///
     /// # Errors
     /// The first look-up that failed, or why the stream ended.
@@ -54,30 +54,30 @@ impl Searcher {
         by_keys(self.ask(request, count as u64).await?, count)
     }
 
-    /// The packed rows of a range of keys, in the order of their keys, all at once.
+    /// The packed rows of a range of keys, in the order of their keys, collected.
     ///
     /// # Errors
-    /// Where the look-up failed, or why the stream ended.
+    /// If the look-up failed, or the reason why the stream ended.
     pub async fn range(&mut self, range: Range) -> Result<Vec<Bytes>, Error> {
         let request = SearchRequest { ranges: vec![range], ..SearchRequest::default() };
         in_range(self.ask(request, 1).await?)
     }
 
-    /// The packed rows of a range of keys, in the order of their keys, as they come. They have a
-    /// call of their own, so that others go on beside them; see [`Rows`].
+    /// The packed rows of a range of keys, in the order of their keys, as a stream. It has a call
+    /// of its own, so that other look-ups are not delayed; see [`Rows`].
     ///
-    /// Where the connection is lost before the first row, the range is asked again. Behind that it
-    /// is not, as its rows may be others by then: the loss is the last item.
+    /// If the connection is lost before the first row, the range is requested again. After the
+    /// first row it is not, since the range may have changed; the loss is then the last item.
     pub fn stream_range(&self, range: Range) -> Rows<Bytes> {
         rows_in_range(&self.client, self.announced(range.table), range)
     }
 
-    /// The rows of packed keys, in their order, as they come: `None` for a key that no row has.
-    /// They have a call of their own, so that others go on beside them; see [`Rows`].
+    /// The rows of packed keys, in the order of the keys, as a stream; `None` for a key without a
+    /// row. It has a call of its own, so that other look-ups are not delayed; see [`Rows`].
     ///
-    /// There may be any number of keys, which go in parts: each is looked up in a later snapshot
-    /// than those before. Where the connection is lost, those are asked again whose rows were not
-    /// handed on. The first look-up that fails is the last item.
+    /// Any number of keys is allowed. They are sent in parts, and each part is read from a later
+    /// snapshot than those before. After a lost connection, keys whose rows were not returned yet
+    /// are sent again. The first look-up that fails is the last item.
     pub fn stream_look_up(&self, table: u32, keys: Vec<Vec<u8>>) -> Rows<Option<FoundRow>> {
         rows_of_keys(&self.client, self.announced(table), table, keys)
     }
@@ -86,7 +86,7 @@ impl Searcher {
         self.announced.get(table as usize).cloned()
     }
 
-    /// Asks, as often as it takes; returns what was found by its place in the request.
+    /// Sends a request, with retries. The answers' indexes are positions in the request.
     async fn ask(&mut self, request: SearchRequest, look_ups: u64) -> Result<Vec<Found>, Error> {
         let until = self.client.until();
         let mut tries = Tries::new(self.client.retries(), until);
@@ -103,7 +103,8 @@ impl Searcher {
         request: SearchRequest,
         look_ups: u64,
     ) -> Result<Vec<Found>, Error> {
-        // Who fails, or is dropped halfway, leaves no stream behind: answers may be missing on it.
+        // If this call fails or is dropped, the stream is dropped as well, since some answers would
+        // be missing from it.
         let mut call = if let Some(call) = self.call.take() {
             call
         } else {

@@ -1,4 +1,4 @@
-//! Rows on their way to the server, as fast as it takes them.
+//! A stream of rows to write, sent as fast as the server accepts them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,22 +15,23 @@ use crate::resending::Resender;
 use crate::retry::within;
 use crate::{Client, Error};
 
-/// Rows that wait to be sent.
+/// Maximum number of rows that wait to be sent.
 pub(crate) const ROWS_AHEAD: usize = 8_192;
 
-/// A table that was announced.
+/// An announced table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table(u32);
 
 impl Table {
-    /// What is to be done with a row, or with the row of a key, of this table.
+    /// An operation on a row of this table; for a removal, the row holds the key alone.
     pub fn change(self, operation: Operation, row: impl Into<Row>) -> Change {
         Change { table: self.0, operation, row: row.into(), expected: None }
     }
 }
 
 impl Change {
-    /// Only if the row that is there has this version, as a search told it: 0 for no row.
+    /// Applies the change only if the present row has this version, as returned by a search; 0
+    /// means that there is no row.
     #[must_use]
     pub fn expecting(mut self, version: u64) -> Change {
         self.expected = Some(version);
@@ -38,13 +39,13 @@ impl Change {
     }
 }
 
-/// A stream of rows. They are sent as they come, many in a message when they come fast. Each gives
-/// a future that tells what became of it; whoever does not care drops it.
+/// A stream of rows to write. Rows that come fast are gathered into larger messages. Each row has a
+/// future for its result, which callers may drop.
 pub struct Writer {
     items: mpsc::Sender<Item>,
     replies: Replies,
     tables: u32,
-    /// How many rows came so far.
+    /// Number of rows sent so far.
     rows: u64,
 }
 
@@ -60,7 +61,7 @@ impl Writer {
         Ok(Writer { items, replies, tables: 0, rows: 0 })
     }
 
-    /// Sends what was lost with its connection again, where that is safe.
+    /// Opens a stream that resends rows after a lost connection if that is safe.
     pub(crate) async fn open_resending(client: &Client) -> Result<Writer, Error> {
         let (items, waiting) = mpsc::channel(ROWS_AHEAD);
         let (told, replies) = replies();
@@ -68,18 +69,19 @@ impl Writer {
         Ok(Writer { items, replies, tables: 0, rows: 0 })
     }
 
-    /// What rows must survive before they count as written. To be said before anything else.
+    /// Sets the failure that rows must survive before they count as written. Must be called before
+    /// anything else.
     ///
     /// # Errors
-    /// Where the stream has ended.
+    /// If the stream has ended.
     pub async fn durability(&mut self, durability: Durability) -> Result<(), Error> {
         self.send(Item::Durability(durability)).await
     }
 
-    /// Announces a table, and the columns that its rows have values for: none for all.
+    /// Announces a table with the columns of its rows; an empty list means all.
     ///
     /// # Errors
-    /// Where the stream has ended. That there is no such table, its rows are told.
+    /// If the stream has ended. A missing table is not reported here but by each of its rows.
     pub async fn table(&mut self, name: &str, columns: &[&str]) -> Result<Table, Error> {
         let number = self.tables;
         self.tables += 1;
@@ -88,54 +90,54 @@ impl Writer {
         Ok(Table(number))
     }
 
-    /// Sends a row that must not be there yet.
+    /// Sends a row whose key must not exist yet.
     ///
     /// # Errors
-    /// Where the stream has ended. What is wrong with the row, its future tells.
+    /// If the stream has ended. A refusal of the row is reported by the returned future.
     pub async fn create(&mut self, table: Table, row: impl Into<Row>) -> Result<Written, Error> {
         self.change(table.change(Operation::Create, row)).await
     }
 
-    /// Sends a row whose key must be there. Columns that the table was not announced with stay as
-    /// they are.
+    /// Sends a row whose key must exist. Columns with which the table was not announced keep their
+    /// values.
     ///
     /// # Errors
-    /// As [`create`](Writer::create).
+    /// Like [`create`](Writer::create).
     pub async fn update(&mut self, table: Table, row: impl Into<Row>) -> Result<Written, Error> {
         self.change(table.change(Operation::Update, row)).await
     }
 
-    /// Sends a row whose key may be there or not.
+    /// Sends a row that is inserted or replaces the row with its key.
     ///
     /// # Errors
-    /// As [`create`](Writer::create).
+    /// Like [`create`](Writer::create).
     pub async fn upsert(&mut self, table: Table, row: impl Into<Row>) -> Result<Written, Error> {
         self.change(table.change(Operation::Upsert, row)).await
     }
 
-    /// Sends the key of a row that is to go.
+    /// Sends the key of a row to remove.
     ///
     /// # Errors
-    /// As [`create`](Writer::create).
+    /// Like [`create`](Writer::create).
     pub async fn remove(&mut self, table: Table, key: impl Into<Row>) -> Result<Written, Error> {
         self.change(table.change(Operation::Remove, key)).await
     }
 
-    /// Sends one row.
+    /// Sends one change.
     ///
     /// # Errors
-    /// As [`create`](Writer::create).
+    /// Like [`create`](Writer::create).
     pub async fn change(&mut self, change: Change) -> Result<Written, Error> {
         self.send(Item::Row(change)).await?;
         self.rows += 1;
         Ok(self.last())
     }
 
-    /// Sends rows that are written all at one moment, or not at all. The future tells of the last;
-    /// where one fails, all do.
+    /// Sends rows that become visible together, or not at all. If one fails, all fail. The future
+    /// returns the result of the last row.
     ///
     /// # Errors
-    /// As [`create`](Writer::create).
+    /// Like [`create`](Writer::create).
     pub async fn atomic(&mut self, changes: Vec<Change>) -> Result<Written, Error> {
         let rows = changes.len() as u64;
         self.send(Item::Atomic(changes)).await?;
@@ -143,16 +145,16 @@ impl Writer {
         Ok(self.last())
     }
 
-    /// Waits until everything is written.
+    /// Waits until all rows sent so far are acknowledged.
     ///
     /// # Errors
-    /// The first row that failed and whose future nobody asked; or why the stream ended.
+    /// The first failure that no future has returned, or the reason why the stream ended.
     pub async fn flush(&mut self) -> Result<(), Error> {
         self.replies.wait(self.rows).await?;
         self.replies.first_failure()
     }
 
-    /// How many rows, counted from the first, the server has acknowledged.
+    /// Number of acknowledged rows, counted from the first one.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
         self.replies.acknowledged()
@@ -167,14 +169,14 @@ impl Writer {
     }
 }
 
-/// What becomes of a row.
+/// The result of a row. Await it to wait for the acknowledgement.
 pub struct Written {
     index: u64,
     replies: Replies,
 }
 
 impl Written {
-    /// The row's place in the stream, counted from 0.
+    /// The row's position in the stream, counted from 0.
     #[must_use]
     pub fn index(&self) -> u64 {
         self.index
@@ -185,7 +187,7 @@ impl IntoFuture for Written {
     type Output = Result<(), Error>;
     type IntoFuture = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
-    /// Waits until the row is as durable as was asked.
+    /// Waits until the row is as durable as the stream asked.
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
             self.replies.wait(self.index + 1).await?;
@@ -194,7 +196,7 @@ impl IntoFuture for Written {
     }
 }
 
-/// Takes in what the server tells.
+/// Forwards the server's replies until the stream ends.
 async fn follow(mut replies: Streaming<WriteResponse>, told: Told, until: Option<Instant>) {
     let end = loop {
         let reply = async { Ok(replies.message().await?) };
