@@ -53,8 +53,8 @@ impl Server {
     ///
     /// # Errors
     /// If the configuration has [faults](ServerConfig::faults), or a port is taken.
-    // Boxed, so that the large future is compiled in this crate and not in each caller.
     pub fn start(config: ServerConfig, database: Database) -> BoxFuture<'static, Result<Server>> {
+        // Boxed, so that the large future is compiled in this crate and not in each caller.
         Box::pin(Self::begun(config, database))
     }
 

@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    /// What the catalog calls a column's type is what clients are told of a result's.
+    /// The catalog and the descriptions of results use the same OIDs for types.
     #[test]
     fn types_have_one_number() {
         let plain = [

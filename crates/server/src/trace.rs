@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    /// What is logged of a slow statement.
+    /// The log entry of a statement, run as a slow one.
     async fn logged(database: &Database, sql: &str) -> serde_json::Value {
         let log = Memory::default();
         let writer = log.clone();

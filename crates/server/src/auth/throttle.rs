@@ -5,10 +5,10 @@
 //! buckets
 //!
 //! - for each pair of user and address, and for each address. If one of them is empty, attempts
-//! wait for tokens, the newest first, and are not checked without one.
+//!   wait for tokens, the newest first, and are not checked without one.
 //! - for each user, and for all attempts together. If one of them is empty, an attempt only waits
-//! for a short time, unless its address has let this user in before. Guesses from elsewhere
-//! therefore cannot lock a user out.
+//!   for a short time, unless its address has let this user in before. Guesses from elsewhere
+//!   therefore cannot lock a user out.
 //!
 //! The newest attempt goes first because a guesser's attempts fill every queue. A user who arrives
 //! between them is served next, and no order gives a guesser more tokens.

@@ -45,7 +45,7 @@ mod tests {
         RecordBatch::try_from_iter(columns).unwrap()
     }
 
-    /// What a client makes of frames, and how large the messages were.
+    /// The batches that a client decodes from frames, and the sizes of the messages.
     fn received(frames: Vec<Frame>) -> (Vec<RecordBatch>, Vec<usize>) {
         let mut sizes = Vec::new();
         let mut messages = Vec::new();

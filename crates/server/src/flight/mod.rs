@@ -1,5 +1,5 @@
 //! Arrow Flight SQL over gRPC: statements, prepared statements, transactions, bulk ingestion and
-//! metadata. The same port serves gRPC's health checks and reflection.
+//! metadata. gRPC's health checks and reflection share the port.
 //!
 //! Each call of a Flight client can arrive on any connection. State between calls is kept under
 //! handles ([`kept`]): sessions of logged-in clients, transactions, prepared statements and pending

@@ -33,8 +33,8 @@ pub(crate) struct Seat {
     savepoints: Mutex<HashSet<String>>,
     /// The asker of the latest statement. Its rows need permits after the statement has run.
     asker: Mutex<Asker>,
-    /// True while [`Seat::all_or_none`] runs; if its client disconnects, the open transaction is
-    /// rolled back.
+    /// True if the next use of the session must roll back first: the client left during
+    /// [`Seat::all_or_none`], or the session was ended.
     abandoned: AtomicBool,
     /// True if no more statements may run here.
     ended: AtomicBool,

@@ -222,7 +222,7 @@ mod tests {
         (Wire::new(Stream::Plain(stream)), client)
     }
 
-    /// What the client gets until the wire has nothing left.
+    /// All bytes that the client receives until the wire is empty.
     async fn all_of(mut wire: Wire, mut client: TcpStream) -> Vec<u8> {
         let reading = async {
             let mut received = Vec::new();
