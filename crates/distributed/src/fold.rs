@@ -10,7 +10,7 @@
 //! decoding them. Other plans run here or in stages. In joins that run here, scans wait for
 //! semi-join filters ([`reduced`]).
 //!
-//! A group whose key contains the shard key lies on one worker. That worker then runs the whole
+//! A group whose key contains the shard key lies on one worker. So that worker runs the whole
 //! aggregate, and the steps over its groups.
 //!
 //! ```text

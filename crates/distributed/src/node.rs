@@ -62,7 +62,7 @@ impl RunningNode {
 #[derive(Clone, Default)]
 pub struct NodeOptions {
     pub security: Security,
-    /// How this node connects to others. Its security is replaced by the field above.
+    /// Options of connections to other nodes. The field `security` above replaces theirs.
     pub link: LinkOptions,
     /// Default gather mode of a gateway's statements, for sessions that set none.
     pub gathering: Gathering,

@@ -28,7 +28,7 @@ const WORKERS_MAX: usize = 64;
 /// Assumed size of a value of variable width, in bytes.
 const VALUE_BYTES: usize = 24;
 
-/// How to run a plan, and why.
+/// The way to run a plan, with the reason.
 #[derive(Debug, PartialEq)]
 pub(super) enum Choice {
     Gather(String),

@@ -3,11 +3,11 @@
 //! For the plans rejected here, `datafusion-distributed` would give wrong results or fail:
 //!
 //! - A shuffle loses an order that a repartition would keep.
-//! - An exchange loses constants. A window whose input counts as ordered by its partition, because that
-//!   has a single value, would find its rows unordered.
+//! - An exchange loses constants. A window whose input counts as ordered by its partition, because
+//!   that has a single value, would find its rows unordered.
 //! - A window's `FILTER`, `IGNORE NULLS` and reversed direction are not serialized.
-//! - A limit below a join would become one limit for each worker if the rows are broadcast, and each
-//!   worker would choose other rows.
+//! - A limit below a join would become one limit for each worker if the rows are broadcast, and
+//!   each worker would choose other rows.
 //! - Functions are serialized by name. They differ on a worker if they depend on more than their
 //!   arguments, or exist in one session only.
 
