@@ -1,12 +1,12 @@
 //! Reading from many workers at once, on a few threads.
 //!
 //! Each of N *lanes* is a thread with its own runtime and connections, and serves its share of the
-//! workers. State of a worker never leaves its lane. The [`Mode`] decides on the order of reading:
+//! workers. A connection never leaves its lane. The [`Mode`] decides on the order of reading:
 //!
 //! - *sync* opens one worker after the other, and then reads one after the other.
 //! - *async* opens all at once, and puts their pieces into one queue that all lanes share.
-//! - *hybrid* opens all at once, and each lane reads the first few of its own workers that have sent
-//!   something, to their end.
+//! - *hybrid* opens all at once, and each lane reads the first few of its own workers that have
+//!   sent something, to their end.
 //!
 //! Invariants: the first failure ends everything and names the worker. A reader that has enough
 //! stops the workers. Unread data is not fetched, so memory stays within

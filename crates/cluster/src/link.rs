@@ -92,7 +92,7 @@ impl LinkOptions {
 pub(crate) const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
 /// Limit of received frames, in bytes: frames may be larger than a chunk.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
-/// Canceled answers whose late frames are ignored; h2 remembers them for a second.
+/// Number of canceled answers whose late frames are ignored. h2 remembers each for a second.
 const RESETS_REMEMBERED: usize = 4_096;
 
 /// The name of a node, as errors show it. Gateways have the number 0.

@@ -406,9 +406,9 @@ impl RemoteScan {
         }
     }
 
-    /// True if rows come only when a worker has finished its work, as with an aggregate. Sending
-    /// the start of the answer earlier would cost both sides an extra message. Workers that are
-    /// asked in sync mode must answer early, so that they work concurrently.
+    /// True if an answer should begin only with its first rows. The rows of an aggregate come when
+    /// a worker has finished its work, so an earlier beginning would cost both sides an extra
+    /// wake-up. In sync mode each worker must begin early, since the next one is asked after that.
     fn begins_with_rows(&self) -> bool {
         use wire::step::Kind;
         let is_aggregate = |step: &wire::Step| matches!(step.kind, Some(Kind::Aggregate(_)));
