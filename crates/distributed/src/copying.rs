@@ -30,6 +30,8 @@ pub(crate) fn to_wire(options: &WriteOptions) -> Option<wire::CopyData> {
     })
 }
 
+/// Converts options from wire form.
+///
 /// # Errors
 /// If a delimiter, quote or escape is not a single byte.
 pub(crate) fn from_wire(copy: &wire::CopyData) -> Result<WriteOptions> {

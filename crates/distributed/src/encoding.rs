@@ -196,6 +196,8 @@ fn count(rows: usize) -> [u8; COUNT_BYTES] {
     u32::try_from(rows).expect("a batch has fewer rows").to_be_bytes()
 }
 
+/// Checks the length of a message.
+///
 /// # Errors
 /// If a message is longer than readers accept. Only a message of a single row can be that long.
 fn check_length(bytes: usize) -> Result<()> {

@@ -14,6 +14,8 @@ use thalweg_types::{Error, Result, RowId, SqlState};
 pub(crate) struct Hidden(BTreeMap<usize, Vec<u64>>);
 
 impl Hidden {
+    /// Groups row handles of a gateway by worker, and encodes them.
+    ///
     /// # Errors
     /// If one of the rows is not on a worker.
     pub(crate) fn of(rows: &[RowId]) -> Result<Hidden> {

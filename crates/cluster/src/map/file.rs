@@ -25,6 +25,8 @@ pub struct MapFile {
 }
 
 impl MapFile {
+    /// The map's file in a directory, which is made if it does not exist.
+    ///
     /// # Errors
     /// If the directory cannot be made.
     pub fn new(env: &Env, directory: &Path) -> Result<MapFile> {

@@ -33,6 +33,8 @@ enum Role {
 }
 
 impl Secret {
+    /// Makes the key from the bytes that all nodes share, at least 16.
+    ///
     /// # Errors
     /// If the secret is too short.
     pub fn new(secret: &[u8]) -> Result<Secret> {

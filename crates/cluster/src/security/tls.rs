@@ -22,6 +22,8 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// Loads the certificates and the key of this node. Later changes of the files have no effect.
+    ///
     /// # Errors
     /// If a file cannot be read or has no certificate or key, or if the files do not belong
     /// together.

@@ -1,4 +1,4 @@
-//! Which workers of a gateway are there, and whether these are enough to begin with.
+//! Presence of workers at a gateway, and the gateway's readiness.
 //!
 //! Buckets do not move once a table exists. A gateway therefore makes no table before as many
 //! workers have joined as it was told to expect. After a restart it reports itself as ready once
@@ -17,7 +17,7 @@ pub(super) struct Presence {
     expected: usize,
     /// True once all owners of buckets answered the same status request since this gateway started.
     was_complete: AtomicBool,
-    /// Owners of buckets that answered at the last look.
+    /// Number of owners of buckets that answered the last status request.
     answering: AtomicUsize,
     /// One owner of buckets that did not answer.
     missing: parking_lot::Mutex<Option<NodeName>>,
@@ -50,6 +50,8 @@ impl Presence {
         self.was_complete.load(Ordering::Relaxed)
     }
 
+    /// Checks that tables may be made.
+    ///
     /// # Errors
     /// 57P03 while fewer workers have joined than are expected.
     pub(super) fn check_joined(&self, map: &ShardMap) -> Result<()> {
@@ -67,6 +69,8 @@ impl Presence {
         ))
     }
 
+    /// Checks that the gateway is ready for statements.
+    ///
     /// # Errors
     /// 57P03 while expected workers have not joined, while a worker that owned buckets before a
     /// restart has not answered yet, and while no worker answers at all.

@@ -126,6 +126,8 @@ struct Own {
 }
 
 impl Reading {
+    /// Begins to read a partition. Except in async mode it asks the partition's worker.
+    ///
     /// # Errors
     /// If the request cannot be encoded.
     pub(super) fn begin(
@@ -245,6 +247,8 @@ impl Decoder {
         })
     }
 
+    /// Checks that the answer ended between messages.
+    ///
     /// # Errors
     /// If the last message is incomplete.
     pub(crate) fn check_end(&self, answer: &Answer) -> Result<()> {
@@ -310,6 +314,8 @@ impl Queue {
         Ok(true)
     }
 
+    /// Checks that all answers are complete.
+    ///
     /// # Errors
     /// If rows of a worker are missing.
     async fn end(&self) -> Result<()> {

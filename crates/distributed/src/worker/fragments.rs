@@ -136,6 +136,8 @@ impl Fragments {
         Ok(known)
     }
 
+    /// Finds a cached fragment.
+    ///
     /// # Errors
     /// If it was never sent, or was evicted.
     pub(super) fn find(&self, number: u64) -> Result<Arc<Known>> {
