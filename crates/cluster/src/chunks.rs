@@ -1,13 +1,12 @@
-//! Rows on their way between nodes: messages concatenated into chunks, which nobody in between
-//! takes apart.
+//! Rows between nodes: messages concatenated into chunks, which forwarding nodes do not decode.
 //!
-//! A message is opaque bytes behind gRPC's prefix. The side that has rows writes them with a
-//! [`ChunkWriter`] into pooled buffers of about [`CHUNK_BYTES`], and each buffer goes out as one
-//! piece, as it lies in memory. The side that reads cuts messages out of what arrives with a
-//! [`Cutter`], in place, and copies only those that are split between two pieces.
+//! A message is opaque bytes after gRPC's prefix. The sender writes messages with a [`ChunkWriter`]
+//! into pooled buffers of about [`CHUNK_BYTES`], and each buffer is sent as one piece, without a
+//! copy. The receiver cuts messages out of the pieces with a [`Cutter`], in place, and copies only
+//! messages that are split between two pieces.
 //!
-//! Promises: a message comes out as it went in, however it was cut on the way; nothing waits for a
-//! chunk to fill; and as many bytes as flow control lets through are held, not more.
+//! Invariants: messages arrive unchanged, however they are cut on the way. No message waits for a
+//! chunk to fill. No more bytes are buffered than flow control allows.
 
 mod body;
 mod cutter;
@@ -20,12 +19,12 @@ pub use cutter::{Cutter, Message};
 pub use pool::Pool;
 pub use writer::{ChunkWriter, framed};
 
-/// How large chunks are.
+/// Target size of chunks, in bytes.
 pub const CHUNK_BYTES: usize = 256 << 10;
-/// How large the first chunk of an answer is, so that the first row comes early.
+/// Size of the first chunk of an answer, in bytes: small, so that the first row arrives early.
 pub const FIRST_CHUNK_BYTES: usize = 8 << 10;
-/// A message that is longer is an error: whoever reads must hold one in memory. There is room for a
-/// value of 1 GiB, which is PostgreSQL's limit, and what is around it.
+/// Size limit of a message, in bytes, since a reader must hold it in memory. It leaves room for a
+/// value of 1 GiB, which is PostgreSQL's limit, and its overhead.
 pub const MESSAGE_BYTES_MAX: usize = (1 << 30) + (1 << 20);
 
 #[cfg(test)]

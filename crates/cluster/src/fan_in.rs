@@ -1,16 +1,15 @@
 //! Reading from many workers at once, on a few threads.
 //!
-//! Each of N *lanes* is a thread with a runtime and kept connections of its own, and serves its
-//! share of the workers: what belongs to one worker never leaves its lane. How a lane goes about it
-//! is the [`Mode`]:
+//! Each of N *lanes* is a thread with its own runtime and connections, and serves its share of the
+//! workers. A connection never leaves its lane. The [`Mode`] decides on the order of reading:
 //!
-//! - *sync* opens one worker after the other, and then reads one after the other;
-//! - *async* opens all at once, and puts whatever happens into one queue that all lanes share;
+//! - *sync* opens one worker after the other, and then reads one after the other.
+//! - *async* opens all at once, and puts their pieces into one queue that all lanes share.
 //! - *hybrid* opens all at once, and each lane reads the first few of its own workers that have
 //!   sent something, to their end.
 //!
-//! Promises: the first failure ends everything and says which worker it was; a reader that has
-//! enough stops the workers; and what is not read is not fetched, so that memory stays within
+//! Invariants: the first failure ends everything and names the worker. A reader that has enough
+//! stops the workers. Unread data is not fetched, so memory stays within
 //! [`FanInOptions::unread_bytes`].
 
 mod first_first;
@@ -35,7 +34,7 @@ use crate::link::{LinkOptions, NodeName};
 use lane::Lane;
 pub use times::{Stopwatch, Times};
 
-/// How lanes read.
+/// The order in which lanes read; see the module's description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     Sync,
@@ -71,27 +70,27 @@ impl FromStr for Mode {
     }
 }
 
-/// What is asked of a worker.
+/// A request to a worker.
 #[derive(Clone, Debug)]
 pub struct Question {
     pub worker: NodeName,
     pub message: Bytes,
 }
 
-/// What takes in the messages of a lane's workers. There is one for each lane.
+/// Consumer of the messages of a lane's workers. Each lane has its own.
 pub trait Reader: Send + 'static {
-    /// Takes in a message of the worker with this place among the questions. The messages of one
-    /// worker come in their order; in async mode to whichever reader is free.
+    /// Handles a message of a worker, which is named by the index of its question. The messages of
+    /// one worker arrive in order. In async mode they go to any free reader.
     ///
     /// # Errors
-    /// Where nothing more is wanted, or something is wrong.
+    /// If the reader wants no more, or fails.
     fn message(&mut self, worker: usize, message: Message<'_>) -> Result<(), Stop>;
 }
 
-/// Why a reader wants no more.
+/// The reason why a reader wants no more.
 #[derive(Debug)]
 pub enum Stop {
-    /// It has all that it needs. Everybody stops, which is a good end.
+    /// It has all that it needs. All lanes stop, and the gather succeeds.
     Enough,
     Failed(Error),
 }
@@ -102,32 +101,35 @@ impl From<Error> for Stop {
     }
 }
 
+/// Options of a [`FanIn`].
 #[derive(Clone)]
 pub struct FanInOptions {
-    /// How many lanes.
+    /// Number of lanes.
     pub threads: usize,
-    /// How many workers are asked at once, at most.
+    /// Largest number of workers that are asked at once.
     pub workers_max: usize,
-    /// What may lie here unread, of all workers together.
+    /// Limit of unread bytes, of all workers together.
     pub unread_bytes: usize,
     pub link: LinkOptions,
 }
 
-/// What lies unread should lie in the processor's cache: with more, 16 workers are read slower.
+/// Default limit of unread bytes. They should fit into the processor's cache: with more, reading
+/// from 16 workers is slower.
 pub const UNREAD_BYTES: usize = 4 << 20;
 
-/// What the windows of the workers hold together that all lanes read at a time. Measured with 16
-/// workers on two cores: one lane that reads one at a time takes half as long again as with four;
-/// two lanes take up to a fifth longer for large messages with one each, and for small ones with
-/// four each, than with two.
+/// Total window of the workers that all lanes read at a time, in bytes. Measured with 16 workers on
+/// two cores: one lane that reads one worker at a time takes 1.5 times as long as with four. With
+/// two lanes, two workers each are best: one each takes up to a fifth longer for large messages,
+/// and four each for small ones.
 const READ_WINDOWS_BYTES: usize = 1 << 20;
-/// Below this a message is small: telling it from the next one takes a lane longer than its bytes.
+/// Average size of messages, in bytes, up to which they count as small: cutting them out costs more
+/// than handling their bytes.
 const SMALL_BYTES: usize = 4 << 10;
-/// The same where other lanes keep the cores busy beside it: then one worker at a time, whose bytes
-/// stay in the cache, is best for messages up to here.
+/// Like [`SMALL_BYTES`], if there are other lanes that keep the cores busy. Up to this size it is
+/// best to read one worker at a time, whose bytes stay in the cache.
 const SMALL_BYTES_BESIDE_OTHERS: usize = 64 << 10;
 
-/// How many workers a lane reads at a time: half as many where their messages are small.
+/// Number of workers that a lane reads at a time: half as many if their messages are small.
 #[derive(Clone, Copy)]
 struct AtATime {
     max: usize,
@@ -139,7 +141,7 @@ impl AtATime {
         self.max.div_ceil(2)
     }
 
-    /// Where so many messages have so many bytes.
+    /// The number of workers, if so many messages have so many bytes together.
     fn of(self, messages: usize, bytes: usize) -> usize {
         match bytes > messages.saturating_mul(self.small_bytes) {
             true => self.max,
@@ -149,6 +151,7 @@ impl AtATime {
 }
 
 impl FanInOptions {
+    /// Default options with `threads` lanes, at least one, for up to `workers_max` workers.
     #[must_use]
     pub fn new(threads: usize, workers_max: usize) -> FanInOptions {
         FanInOptions {
@@ -159,8 +162,8 @@ impl FanInOptions {
         }
     }
 
-    /// Windows of thousands are so small that each waits for the next one most of the time: then
-    /// all are read at a time.
+    /// With thousands of workers, windows are so small that each worker mostly waits for the next
+    /// window. Then all workers are read at a time.
     fn at_a_time(&self, stream_window_bytes: u32) -> AtATime {
         let window_bytes = stream_window_bytes as usize;
         let max = match self.workers_max.saturating_mul(window_bytes) <= self.unread_bytes {
@@ -175,7 +178,7 @@ impl FanInOptions {
     }
 }
 
-/// Lanes, and the connections that they keep. Clones share them.
+/// The lanes, and their connections. Clones share them.
 #[derive(Clone)]
 pub struct FanIn {
     lanes: Arc<[Lane]>,
@@ -187,7 +190,7 @@ impl FanIn {
     /// Starts the lanes.
     ///
     /// # Errors
-    /// Where the system refuses threads.
+    /// If the system refuses threads.
     pub fn new(options: &FanInOptions, env: &Env) -> Result<FanIn> {
         let link = options.link.clone().for_nodes(options.workers_max, options.unread_bytes);
         let at_a_time = options.at_a_time(link.stream_window_bytes);
@@ -198,11 +201,11 @@ impl FanIn {
         Ok(FanIn { lanes: lanes.into(), at_a_time, env: env.clone() })
     }
 
-    /// Asks all workers, and hands what they answer to readers of which each lane has one. The
-    /// readers come back, with the times that it took.
+    /// Asks all workers, and hands their answers to readers, one for each lane. Returns the readers
+    /// and the times that it took.
     ///
     /// # Errors
-    /// The first one that a worker or a reader meets.
+    /// The first error of a worker or a reader.
     pub async fn gather<R: Reader>(
         &self,
         mode: Mode,
@@ -212,13 +215,14 @@ impl FanIn {
         gather::gather(self, mode, questions, reader).await
     }
 
-    /// Gives up the kept connections.
+    /// Drops the open connections.
     pub async fn disconnect(&self) {
         for lane in self.lanes.iter() {
             lane.disconnect().await;
         }
     }
 
+    /// Number of lanes.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.lanes.len()

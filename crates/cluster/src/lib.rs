@@ -1,14 +1,14 @@
-//! Many machines as one: gateways that plan and hold no rows, workers that hold them.
+//! Many machines as one database: gateways plan and hold no rows, workers hold the rows.
 //!
-//! Between nodes runs HTTP/2, as gRPC has it. What nodes say to each other are messages of
-//! `thalweg_protocol::cluster`; rows travel beside them in [`chunks`], which nobody in between
-//! takes apart. A gateway keeps a [`link`] to each worker and reads from all of them at once with
-//! [`fan_in`]; where it has nothing to compute it hands on what it never opens, with [`relay`]. Who
-//! owns which bucket is said by a [`map`].
+//! Nodes speak HTTP/2 in the way of gRPC. Their requests are messages of
+//! `thalweg_protocol::cluster`. Rows are sent in [`chunks`], which forwarding nodes do not decode.
+//! A gateway has a [`link`] to each worker and reads from all of them at once with [`fan_in`]. If
+//! it has nothing to compute, it forwards the rows with [`relay`]. A [`map`] says which worker owns
+//! which bucket.
 //!
-//! Promises: whatever a worker does, a gateway knows within a deadline, and says which worker it
-//! was; what a slow client does not read is not fetched; and nobody beyond this machine comes in
-//! without showing who they are.
+//! Invariants: whatever a worker does, a gateway gets an answer or an error that names the worker
+//! within a deadline. Rows that a slow client does not read are not fetched. A node beyond this
+//! machine gets no access without proof of its identity.
 
 pub mod chunks;
 pub mod fan_in;

@@ -1,10 +1,10 @@
-//! A connection that is kept to a node, and calls over it.
+//! A connection to a node, and calls over it.
 //!
-//! A call is a message there and a body back, of which [`Answer`] gives the pieces as they came.
-//! Dropping either ends the call on both sides.
+//! A call sends a message and gets a body, of which [`Answer`] returns the pieces as they arrive.
+//! Dropping the call or the answer cancels it on both sides.
 //!
-//! Promises: a node that is not there, hangs or is cut off is an error that names it, within
-//! [`LinkOptions::silence`], and at once where [`SilentNodes`] know it already; and a body is read
+//! Invariants: a node that is gone, hangs or is cut off is reported as an error that names it,
+//! within [`LinkOptions::silence`], and at once if [`SilentNodes`] know it already. A body is read
 //! no faster than its pieces are taken.
 
 mod answer;
@@ -35,16 +35,16 @@ pub use answer::{Answer, damaged};
 pub use kept::KeptLink;
 pub use silent::SilentNodes;
 
-/// How to connect, and how far a node may run ahead.
+/// Options of connections: credentials, flow control and time limits.
 #[derive(Clone)]
 pub struct LinkOptions {
     pub security: Security,
-    /// Bytes of one answer that may be under way, or lie here unread.
+    /// Flow-control window of an answer: bytes that may be under way or unread.
     pub stream_window_bytes: u32,
-    /// The same for all answers of a connection together.
+    /// Flow-control window of all answers of a connection together, in bytes.
     pub connection_window_bytes: u32,
     pub connect_timeout: Duration,
-    /// After so long without an answer to a ping, while something is asked, a node counts as gone.
+    /// Time without an answer to a ping, during a call, after which a node counts as gone.
     pub silence: Duration,
 }
 
@@ -60,15 +60,15 @@ impl Default for LinkOptions {
     }
 }
 
-/// The least window that HTTP/2 lets a connection have.
+/// Smallest window that HTTP/2 allows for a connection, in bytes.
 const WINDOW_BYTES_MIN: u32 = 65_535;
 const WINDOW_BYTES_MAX: u32 = 1 << 20;
-/// HTTP/2 knows no larger one.
+/// Largest window that HTTP/2 allows.
 const CONNECTION_WINDOW_BYTES_MAX: u32 = i32::MAX as u32;
 
 impl LinkOptions {
-    /// The same for reading from so many nodes at once, so that what lies here unread stays within
-    /// `bytes` as far as HTTP/2 allows it.
+    /// Options for reading from so many nodes at once: the windows are reduced so that unread bytes
+    /// stay within `bytes`, as far as HTTP/2 allows it.
     #[must_use]
     pub fn for_nodes(mut self, nodes: usize, bytes: usize) -> LinkOptions {
         let share = u32::try_from(bytes / nodes.max(1)).unwrap_or(u32::MAX);
@@ -79,8 +79,8 @@ impl LinkOptions {
         self
     }
 
-    /// The same where some answers are not read until others have ended, as in a join: what may lie
-    /// here is limited for each answer alone, so that those that wait hold up no others.
+    /// Options for answers that are not read until others have ended, as in a join. Only the window
+    /// of each answer is limited, so that waiting answers do not block others.
     #[must_use]
     pub fn for_each_answer(mut self) -> LinkOptions {
         self.connection_window_bytes = CONNECTION_WINDOW_BYTES_MAX;
@@ -88,14 +88,14 @@ impl LinkOptions {
     }
 }
 
-/// What a worker says of itself.
+/// Path of the call that returns a worker's status.
 pub(crate) const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
-/// Frames that a node sends may be as long as a chunk.
+/// Limit of received frames, in bytes: frames may be larger than a chunk.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
-/// How many answers that were given up are known for a second.
+/// Number of canceled answers whose late frames are ignored. h2 remembers each for a second.
 const RESETS_REMEMBERED: usize = 4_096;
 
-/// Who is at the other end, as errors name it. Gateways have no numbers: theirs is 0.
+/// The name of a node, as errors show it. Gateways have the number 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeName {
     pub id: u64,
@@ -111,23 +111,23 @@ impl fmt::Display for NodeName {
     }
 }
 
-/// What is known of a connection's other end.
+/// State of a connection's peer.
 struct Peer {
     name: NodeName,
-    /// Why the connection was given up, where that was decided here.
+    /// The reason why this side gave up the connection, if it did.
     given_up: Mutex<Option<String>>,
-    /// Who remembers that.
+    /// Receives the reason, so that other calls fail at once.
     silent: Option<SilentNodes>,
     closed: AtomicBool,
-    /// Calls that are not over.
+    /// Number of open calls.
     calls: AtomicUsize,
-    /// Told of a first one.
+    /// Notified when the first call opens.
     asked: Notify,
-    /// Pieces that came, ever: each is a sign of life.
+    /// Number of pieces received so far: each is a sign of life.
     pieces: AtomicUsize,
 }
 
-/// A call that is not over yet.
+/// Counts an open call.
 struct Open(Arc<Peer>);
 
 impl Open {
@@ -166,7 +166,7 @@ impl Peer {
         self.pieces.load(Ordering::Relaxed)
     }
 
-    /// Gives it up, since it was silent. Others know before anybody is told.
+    /// Gives up a silent node. Other calls are blocked before the waiting ones fail.
     fn give_up(&self, why: String) {
         if let Some(silent) = &self.silent {
             silent.note(&self.name, &why);
@@ -188,11 +188,11 @@ pub fn unavailable(name: &NodeName, why: impl fmt::Display) -> Error {
         .with_hint("Its rows are not reachable until it is back.")
 }
 
-/// Why a node is not reached.
+/// The reason why a node was not reached.
 enum NotReached {
-    /// It says nothing, or there is no way to it.
+    /// There is no answer in time, or no route.
     Silent(String),
-    /// It refuses, or is somebody else.
+    /// The node refuses the connection, or is another one.
     Failed(Error),
 }
 
@@ -216,7 +216,7 @@ impl Link {
     /// Connects. The connection lives on the current runtime.
     ///
     /// # Errors
-    /// Where nobody is there in time, or they are not of this cluster.
+    /// If no node answers in time, or it does not belong to this cluster.
     pub async fn connect(name: NodeName, options: &LinkOptions) -> Result<Link> {
         let linked = Link::to(Peer::new(name.clone(), None), options).await;
         linked.map_err(|why| why.told_of(&name))
@@ -238,18 +238,19 @@ impl Link {
         Ok(Link { send, peer })
     }
 
+    /// The name with which the link was opened.
     #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.peer.name
     }
 
-    /// Whether nothing can be asked any more.
+    /// True if the connection is closed, so that calls fail.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.peer.closed.load(Ordering::Relaxed)
     }
 
-    /// Whether the node was given up because it was silent.
+    /// True if the node was given up because it was silent.
     #[must_use]
     pub fn was_given_up(&self) -> bool {
         self.peer.given_up.lock().is_some()
@@ -259,10 +260,10 @@ impl Link {
         Arc::ptr_eq(&self.peer, &other.peer)
     }
 
-    /// Asks something, and waits until the node begins to answer.
+    /// Sends a request, and waits until the node begins to answer.
     ///
     /// # Errors
-    /// Where the node refuses, or is gone.
+    /// If the node refuses, or is gone.
     pub async fn call(&self, path: &'static str, message: &[u8]) -> Result<Answer> {
         let lost = |error: h2::Error| self.peer.failed(error);
         let open = Open::new(&self.peer);
@@ -277,10 +278,10 @@ impl Link {
         Ok(Answer::new(stream, open))
     }
 
-    /// Asks something whose answer is one message.
+    /// Sends a request whose answer is one message.
     ///
     /// # Errors
-    /// Where the node refuses, or is gone.
+    /// If the node refuses, or is gone.
     pub async fn ask<Q: prost::Message, A: prost::Message + Default>(
         &self,
         path: &'static str,
@@ -305,7 +306,7 @@ async fn open(
         false => NotReached::Failed(unavailable(name, error)),
     };
     let stream = TcpStream::connect(name.address).await.map_err(failed)?;
-    // Requests are small, and nothing follows them that they could wait for.
+    // Requests are small, and must not wait for more data.
     stream.set_nodelay(true).map_err(failed)?;
     let stream = options.security.call(name.address, stream).await.map_err(NotReached::Failed)?;
     h2::client::Builder::new()
@@ -313,7 +314,7 @@ async fn open(
         .initial_connection_window_size(options.connection_window_bytes)
         .max_frame_size(FRAME_BYTES_MAX)
         .enable_push(false)
-        // What still comes of answers that were given up is no fault of the node.
+        // Late frames of canceled answers are not the node's fault.
         .max_concurrent_reset_streams(RESETS_REMEMBERED)
         .max_local_error_reset_streams(None)
         .handshake(stream)
@@ -321,7 +322,7 @@ async fn open(
         .map_err(|error| NotReached::Failed(unavailable(name, error)))
 }
 
-/// Whether nobody said anything, where a host that is there would have refused.
+/// True if nothing answered. A host that is up would have refused the connection.
 fn is_silence(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
     matches!(error.kind(), HostUnreachable | NetworkDown | NetworkUnreachable | TimedOut)
@@ -331,7 +332,7 @@ fn request(path: &'static str) -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = Method::POST;
     *request.version_mut() = Version::HTTP_2;
-    // HTTP/2 wants an authority; nobody reads it.
+    // HTTP/2 requires an authority, which the node ignores.
     *request.uri_mut() = Uri::builder()
         .scheme("http")
         .authority("thalweg")

@@ -1,11 +1,11 @@
-//! Which worker owns which bucket.
+//! The shard map: which worker owns which bucket.
 //!
-//! A map has a version, and every change a higher one. Whoever is asked by an older map than their
-//! own says so, and whoever has an older one takes the newer over: two nodes that speak to each
-//! other agree after one more round trip.
+//! Each change of a map increases its version. A node that gets a request with an older version
+//! than its own rejects it, and a node with an older map adopts the newer one. So two nodes agree
+//! after one more round trip.
 //!
-//! Promises: every bucket of a map with workers has exactly one owner; a map that was acknowledged
-//! survives; and nothing of a damaged one is used.
+//! Invariants: every bucket of a map with workers has exactly one owner. An acknowledged map
+//! survives a crash. No part of a damaged map is used.
 
 mod file;
 mod shared;
@@ -20,16 +20,16 @@ use crate::link::NodeName;
 pub use file::MapFile;
 pub use shared::SharedMap;
 
-/// An assignment of all buckets.
+/// An assignment of all buckets to workers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardMap {
     version: u64,
     workers: Vec<NodeName>,
-    /// For each worker, the process that it runs in.
+    /// Process of each worker.
     processes: Vec<u64>,
-    /// For each bucket, the place of its owner among the workers. Empty where there are none.
+    /// Owner of each bucket, as an index of `workers`. Empty if there are no workers.
     owners: Vec<u32>,
-    /// For each worker, how many of them are its own.
+    /// Number of buckets of each worker.
     shares: Vec<usize>,
 }
 
@@ -46,7 +46,7 @@ impl Default for ShardMap {
     }
 }
 
-/// Whether a map may give buckets to another worker. Buckets that hold rows cannot move yet.
+/// Permission to give buckets to another worker. Buckets with rows cannot move yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moving {
     Allowed,
@@ -54,7 +54,7 @@ pub enum Moving {
 }
 
 impl ShardMap {
-    /// A map that spreads the buckets evenly, over workers that have a process each.
+    /// A map that spreads the buckets evenly over workers, each in a process of its own.
     #[must_use]
     pub fn even(workers: Vec<NodeName>) -> ShardMap {
         let mut map = ShardMap::default();
@@ -65,26 +65,28 @@ impl ShardMap {
         map
     }
 
+    /// Version of the map; 0 means that no worker has ever joined.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
+    /// All workers, in the order in which they joined. Indexes of workers refer to this order.
     #[must_use]
     pub fn workers(&self) -> &[NodeName] {
         &self.workers
     }
 
-    /// For each worker, the process that it runs in: a number that all workers of it have.
+    /// Process of each worker: a number that all workers of the process share.
     #[must_use]
     pub fn processes(&self) -> &[u64] {
         &self.processes
     }
 
-    /// The place among the workers of a bucket's owner.
+    /// Index of the worker that owns a bucket.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     pub fn owner(&self, bucket: Bucket) -> Result<usize> {
         let owner = self.owners.get(usize::from(bucket.0)).ok_or_else(|| {
             Error::new(SqlState::CANNOT_CONNECT_NOW, "the cluster has no workers yet")
@@ -93,29 +95,29 @@ impl ShardMap {
         Ok(*owner as usize)
     }
 
-    /// How many buckets each worker owns.
+    /// Number of buckets of each worker.
     #[must_use]
     pub fn shares(&self) -> &[usize] {
         &self.shares
     }
 
-    /// The places of the workers that own any bucket.
+    /// Indexes of the workers that own at least one bucket.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If there are no workers.
     pub fn all_owners(&self) -> Result<Vec<usize>> {
         self.owner(Bucket(0))?;
         Ok((0..self.shares.len()).filter(|place| self.shares[*place] > 0).collect())
     }
 
-    /// Where the map has a worker of this number.
+    /// The worker with this number.
     #[must_use]
     pub fn worker(&self, id: u64) -> Option<&NodeName> {
         self.workers.iter().find(|known| known.id == id)
     }
 
-    /// The map with a worker in it. One that is known already keeps its buckets, wherever it is
-    /// now; the map is the same where nothing changes.
+    /// The map with a worker added. A known worker keeps its buckets, and only its address and
+    /// process change. The version stays the same if nothing changes.
     #[must_use]
     pub fn with(&self, worker: NodeName, process: u64, moving: Moving) -> ShardMap {
         let mut map = self.clone();
@@ -133,7 +135,7 @@ impl ShardMap {
         map
     }
 
-    /// Gives the last worker its share, each time from whoever has the most.
+    /// Gives the last worker its share, taken from workers with more than the new average.
     fn give_share(&mut self, moving: Moving) {
         let newest = self.workers.len() - 1;
         if newest == 0 {
@@ -146,7 +148,7 @@ impl ShardMap {
         }
         let shares = &mut self.shares;
         let least = usize::from(BUCKETS) / self.workers.len();
-        // From the end, so that runs of buckets stay long.
+        // Taken from the end, so that runs of buckets stay long.
         for bucket in (0..self.owners.len()).rev() {
             let owner = self.owners[bucket] as usize;
             if shares[newest] < least && shares[owner] > least {
@@ -159,7 +161,7 @@ impl ShardMap {
     }
 
     /// The map without a worker. Each of its buckets goes to the worker that has the fewest; a map
-    /// without workers has no owners. The map is the same where it has no such worker.
+    /// without workers has no owners. The version stays the same if there is no such worker.
     #[must_use]
     pub fn without(&self, id: u64) -> ShardMap {
         let mut map = self.clone();
@@ -187,7 +189,7 @@ impl ShardMap {
         map
     }
 
-    /// As it travels.
+    /// The map's wire form.
     #[must_use]
     pub fn to_wire(&self) -> wire::ShardMap {
         let workers = self.workers.iter().zip(&self.processes);
@@ -203,8 +205,10 @@ impl ShardMap {
         map
     }
 
+    /// Decodes a map.
+    ///
     /// # Errors
-    /// Where it is no map.
+    /// If it is malformed.
     pub fn from_wire(map: &wire::ShardMap) -> Result<ShardMap> {
         let workers: Vec<NodeName> = map.workers.iter().map(name).collect::<Result<_>>()?;
         let mut owners = Vec::with_capacity(usize::from(BUCKETS));
@@ -231,13 +235,13 @@ impl ShardMap {
     }
 }
 
-/// A worker as messages name it.
+/// The wire form of a worker.
 #[must_use]
 pub fn entry(worker: &NodeName, process: u64) -> WorkerEntry {
     WorkerEntry { id: worker.id, address: worker.address.to_string(), process }
 }
 
-/// The process that a worker runs in.
+/// The process of a worker in wire form. Older entries have none: then it is the worker's number.
 #[must_use]
 pub fn process(entry: &WorkerEntry) -> u64 {
     match entry.process {
@@ -246,8 +250,10 @@ pub fn process(entry: &WorkerEntry) -> u64 {
     }
 }
 
+/// Decodes the name of a worker.
+///
 /// # Errors
-/// Where its address is none.
+/// If its address is malformed.
 pub fn name(entry: &WorkerEntry) -> Result<NodeName> {
     let address: Result<SocketAddr, _> = entry.address.parse();
     let address = address.map_err(|_| damaged("a worker has no address"))?;

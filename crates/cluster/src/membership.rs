@@ -1,9 +1,9 @@
-//! Who belongs to a cluster.
+//! Membership of workers in a cluster.
 //!
-//! Workers say every now and then to the gateways that they were told of that they are there, and
-//! get the map. One gateway makes the map: it takes in who is new, and stores the map before
-//! anybody gets it. Other gateways hand on to it what workers tell them, and keep what it answers.
-//! While it is away nobody new comes in, and everything else goes on.
+//! Workers report to their gateways periodically, and get the map. One gateway makes the map: it
+//! adds new workers, and stores the map before anybody gets it. Other gateways forward the reports
+//! to it, and adopt the map that it returns. While it is away no worker can join, and everything
+//! else goes on.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use tonic::{Request, Response, Status};
 use crate::link::{DESCRIBE, KeptLink, Link, LinkOptions, NodeName};
 use crate::map::{Moving, ShardMap, SharedMap, entry, name, process};
 
-/// How often a worker says that it is there, in a cluster of few.
+/// Interval of a worker's reports, in a small cluster.
 pub const JOIN_EVERY: Duration = Duration::from_secs(1);
-/// Of more workers each says it less often: for thousands of them, hearing it each second takes
-/// a gateway a third of a core.
+/// Limit of reports per second from all workers, which lengthens the interval in large clusters.
+/// Thousands of reports per second would take a third of a gateway's core.
 const JOINS_A_SECOND: u32 = 64;
 const JOIN: &str = "/thalweg.cluster.v1.Membership/Join";
-/// Asks a gateway to remove a worker from the map.
+/// Path of the call that removes a worker from the map.
 pub const REMOVE: &str = "/thalweg.cluster.v1.Membership/Remove";
 
-/// A gateway's ear for workers.
+/// A gateway's service for workers that join or are removed.
 pub struct Gatekeeper {
     map: SharedMap,
     making: Making,
 }
 
-/// Who makes the map.
+/// The gateway that makes the map.
 pub enum Making {
-    /// This gateway.
+    /// This gateway makes it.
     Here {
-        /// Whether buckets may still move is asked each time.
+        /// Called for each change: says if buckets may still move.
         moving: Box<dyn Fn() -> Moving + Send + Sync>,
-        /// How workers are called.
+        /// Options of connections to workers.
         link: LinkOptions,
     },
-    /// Another one.
+    /// Another gateway makes it.
     At(KeptLink),
 }
 
@@ -54,9 +54,9 @@ pub enum Making {
 #[derive(Clone)]
 pub struct Joining {
     pub worker: NodeName,
-    /// That it runs in.
+    /// Number of the process in which it runs.
     pub process: u64,
-    /// Drawn when it was started.
+    /// Random number, drawn when the worker starts.
     pub run: u64,
 }
 
@@ -73,9 +73,11 @@ impl Joining {
         JoinRequest { worker, map_version, run: self.run }
     }
 
+    /// Checks that no other worker uses the same number.
+    ///
     /// # Errors
-    /// Where another one answers by its number, where the map has it: each would have a part of
-    /// the rows.
+    /// If another process answers at the address that the map has for this number. Each of the two
+    /// would hold a part of the rows.
     async fn is_alone(&self, map: &ShardMap, options: &LinkOptions) -> Result<()> {
         let Some(known) = map.worker(self.worker.id).filter(|known| **known != self.worker) else {
             return Ok(());
@@ -90,12 +92,13 @@ impl Joining {
 }
 
 impl Gatekeeper {
+    /// A gatekeeper of `map`, which `making` changes.
     #[must_use]
     pub fn new(map: SharedMap, making: Making) -> Gatekeeper {
         Gatekeeper { map, making }
     }
 
-    /// As a service of a node.
+    /// The gRPC service of the gatekeeper.
     #[must_use]
     pub fn service(self) -> MembershipServer<Gatekeeper> {
         MembershipServer::new(self)
@@ -157,7 +160,7 @@ impl Gatekeeper {
     }
 }
 
-/// Whether a worker answers at its address, by its own number.
+/// True if a worker answers at its address, with its own number.
 async fn answers(worker: &NodeName, options: &LinkOptions) -> bool {
     describe(worker, options).await.is_ok_and(|it| it.id == worker.id)
 }
@@ -191,21 +194,21 @@ async fn take_over(map: &SharedMap, reply: &JoinReply) -> Result<Arc<ShardMap>> 
     }
 }
 
-/// A gateway as workers call it.
+/// A link to a gateway.
 #[must_use]
 pub fn gateway(address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
-    // Gateways have no numbers; the address tells which it is.
+    // Gateways have no numbers. The address identifies the gateway.
     KeptLink::new(NodeName { id: 0, address }, Arc::clone(options))
 }
 
-/// A gateway that makes the map, seen from another one.
+/// The membership role of a gateway that forwards to the one at an address.
 #[must_use]
 pub fn maker(address: SocketAddr, options: &Arc<LinkOptions>) -> Making {
     Making::At(gateway(address, options))
 }
 
-/// Says of a worker of a process that it is there, to all gateways, for ever. `each` hears how it
-/// went.
+/// Reports a worker to all gateways, again and again, without end. `each` gets the result of each
+/// report.
 pub async fn keep_joining(
     joining: Joining,
     gateways: Vec<KeptLink>,
@@ -222,7 +225,7 @@ pub async fn keep_joining(
             has_failed |= joined.is_err();
             each(link.name().address, joined);
         }
-        // A gateway that was away hears of everybody as soon as it is back.
+        // If a gateway was away, reports are frequent, so that it soon knows all workers.
         ticks.reset_after(match has_failed {
             true => JOIN_EVERY,
             false => join_again_after(map.current().workers().len()),
@@ -230,7 +233,7 @@ pub async fn keep_joining(
     }
 }
 
-/// When one of so many workers says again that it is there.
+/// Interval of the reports of one worker, in a cluster of so many.
 fn join_again_after(workers: usize) -> Duration {
     let workers = u32::try_from(workers).unwrap_or(u32::MAX);
     (JOIN_EVERY * workers / JOINS_A_SECOND).max(JOIN_EVERY)

@@ -1,7 +1,7 @@
-//! The side of a node that answers: connections taken in, calls told apart.
+//! The server side of a node: it accepts connections and dispatches calls.
 //!
-//! Calls for chunks are answered here, whatever service a node has beside them: their answers are
-//! bytes that nobody encodes or copies on the way out.
+//! Calls for chunks are answered here and not by tonic, so that the bytes of answers are neither
+//! encoded nor copied on the way out.
 
 mod accept;
 mod gathered;
@@ -24,25 +24,25 @@ use crate::chunks::{ChunkBody, Pool, Source};
 
 pub use accept::{NodeServer, ServeOptions};
 
-/// Asks a node for chunks. The question is a message of its own kind, which the node knows.
+/// Path of the call that asks a node for chunks. The request's message is opaque to this crate.
 pub const FETCH: &str = "/thalweg.cluster.v1.Chunks/Fetch";
 
-/// Questions are plans at most.
+/// Size limit of a request, in bytes. The largest requests are plans.
 const QUESTION_BYTES_MAX: usize = 64 << 20;
 const ONE_MESSAGE: &str = "a question is one message";
 
-/// What answers calls for chunks.
+/// Handler of calls for chunks.
 pub trait Chunks: Send + Sync + 'static {
-    /// Begins to answer a question that was asked of this node.
+    /// Starts to answer a request of another node.
     fn fetch(&self, question: Bytes) -> BoxFuture<'_, Result<Response<Body>>>;
 }
 
-/// An answer whose chunks come from a source.
+/// A response whose chunks come from a source.
 pub fn chunks(pool: &Pool, source: impl Source) -> Response<Body> {
     answer(Body::new(ChunkBody::new(pool.clone(), source)))
 }
 
-/// An answer whose body is gRPC's already.
+/// A response whose body has gRPC's framing and trailers already.
 #[must_use]
 pub fn answer(body: Body) -> Response<Body> {
     let mut response = Response::new(body);
@@ -50,21 +50,22 @@ pub fn answer(body: Body) -> Response<Body> {
     response
 }
 
-/// An answer that is an error.
+/// A response that is an error.
 #[must_use]
 pub fn refusal(error: &Error) -> Response<Body> {
     errors::status(error).into_http()
 }
 
-/// A node's services.
+/// The services of a node.
 #[derive(Clone)]
 pub struct Services {
     chunks: Arc<dyn Chunks>,
-    /// Those of tonic's making.
+    /// Services that tonic implements.
     routes: Routes,
 }
 
 impl Services {
+    /// Serves calls for chunks from `chunks`, and all other calls from `routes`.
     #[must_use]
     pub fn new(chunks: Arc<dyn Chunks>, routes: Routes) -> Services {
         Services { chunks, routes: routes.prepare() }
@@ -82,10 +83,10 @@ impl Services {
     }
 }
 
-/// The only message of a request.
+/// Reads the only message of a request.
 ///
 /// # Errors
-/// Where it is another number of them, or breaks off.
+/// If the request has another number of messages, or is incomplete.
 pub async fn question(request: Request<Incoming>) -> Result<Bytes> {
     use hyper::body::Body as _;
     let mut body = request.into_body();

@@ -1,15 +1,15 @@
-//! A worker's answer handed on to a client.
+//! Relays a worker's answer to a client.
 //!
-//! Where a gateway has nothing to compute, the worker has encoded the rows already as the client
-//! reads them: as messages of Arrow Flight, or as PostgreSQL's. The gateway hands on what it never
-//! opens: the pieces of an HTTP/2 body as they came, in which it does not even look for messages.
-//! What encoding costs is then paid by workers, of which there are many.
+//! If a gateway has nothing to compute, the worker encodes the rows in the client's format: as
+//! messages of Arrow Flight or of PostgreSQL. The gateway forwards the pieces of the HTTP/2 body as
+//! they arrive, without looking for messages in them. The cost of encoding is then paid by the
+//! workers, of which there are many.
 //!
-//! Where several workers answer one client, their bodies are cut between messages ([`Parts`]).
+//! If several workers answer one client, their bodies are cut between messages ([`Parts`]).
 //!
-//! Promises: a client that stops reading stops the worker, and meanwhile the gateway holds no more
-//! than the window of one stream; a worker that is lost is an error in the trailers, and a client
-//! that is lost ends the worker's work.
+//! Invariants: a client that stops reading stops the worker, and meanwhile the gateway buffers no
+//! more than the window of one stream. A lost worker is reported in the trailers. A lost client
+//! cancels the worker's work.
 
 mod parts;
 mod recode;
@@ -25,17 +25,17 @@ use crate::node::answer as response;
 pub use parts::{COUNT_BYTES, Part, Parts};
 pub use strip::pour;
 
-/// How rows go from a worker to a client.
+/// The way of rows from a worker to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
-    /// As they came.
+    /// Forwarded without decoding.
     #[default]
     Unopened,
-    /// Decoded and encoded again, to compare.
+    /// Decoded and encoded again, for comparison.
     Recoded,
 }
 
-/// The response to a Flight client that a worker's answer is.
+/// The response to a Flight client, made of a worker's answer.
 #[must_use]
 pub fn relay(answer: Answer, way: Way) -> Response<Body> {
     response(match way {

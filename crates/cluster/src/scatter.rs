@@ -1,7 +1,7 @@
-//! Questions to the workers of a map, and what they answer.
+//! Requests to several workers of a map, which are repeated until both sides agree on the map.
 //!
-//! A gateway whose map is older than a worker's is told so by the worker before any row, takes the
-//! newer map over and asks again; a worker whose map is older is given the gateway's.
+//! A worker rejects a request made with an older map before it sends any row. The gateway then
+//! adopts the newer map and asks again. A worker whose map is older gets the gateway's.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use crate::link::{KeptLink, LinkOptions, NodeName};
 use crate::map::{ShardMap, SharedMap};
 
 const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
-/// How often two nodes that disagree look for the newer map, before that counts as an error: the
+/// Number of times that nodes look for the newer map before a disagreement fails the request. The
 /// map may change meanwhile.
 const TRIES: usize = 5;
-/// Workers that are given a map at once.
+/// Workers that are sent a map concurrently.
 const TOLD_AT_ONCE: usize = 64;
 
-/// Which workers are asked.
+/// The workers to ask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Targets {
     /// All of them.
@@ -36,7 +36,7 @@ impl Targets {
     /// The workers by this map, each once.
     ///
     /// # Errors
-    /// Where there are none.
+    /// If there are none.
     pub fn workers(&self, map: &ShardMap) -> Result<Vec<NodeName>> {
         match self {
             Targets::All => {
@@ -63,21 +63,23 @@ pub struct Scatter {
 }
 
 impl Scatter {
+    /// `options` are those of the links that exchange maps; `fan_in` has links of its own.
     #[must_use]
     pub fn new(fan_in: FanIn, map: SharedMap, options: LinkOptions) -> Scatter {
         Scatter { fan_in, map, options: Arc::new(options) }
     }
 
+    /// The map of the gateway.
     #[must_use]
     pub fn map(&self) -> &SharedMap {
         &self.map
     }
 
-    /// Asks the same of all targets. Readers may be dropped and made anew, before any of them came
-    /// back: that is when the map turns out to be another one.
+    /// Sends one request to all targets. If the map turns out to be stale, the readers are dropped
+    /// and made anew, so `reader` may be called more than once for a lane.
     ///
     /// # Errors
-    /// The first that a worker or a reader meets.
+    /// The first error of a worker or a reader.
     pub async fn gather<R: Reader>(
         &self,
         mode: Mode,
@@ -100,7 +102,7 @@ impl Scatter {
         }
     }
 
-    /// Makes this gateway and these workers have the same map.
+    /// Exchanges maps with these workers until all have the newest.
     async fn agree(&self, workers: &[NodeName]) -> Result<()> {
         let mut answers =
             iter(workers.iter().map(|worker| self.give_map(worker))).buffer_unordered(TOLD_AT_ONCE);
@@ -111,7 +113,7 @@ impl Scatter {
     }
 
     async fn give_map(&self, worker: &NodeName) -> Result<ShardMap> {
-        // It happens seldom: a link of its own, on whatever runtime this is.
+        // This is rare, so it uses a separate link on the current runtime.
         let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
         let own = self.map.current().to_wire();
         let newest: WireMap = link.link().await?.0.ask(PUT_MAP, &own).await?;

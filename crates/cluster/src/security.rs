@@ -1,9 +1,9 @@
-//! Who may speak to a node, and how a node proves what it is.
+//! Authentication between nodes.
 //!
-//! Mutual TLS: both sides show a certificate that the cluster's authority signed, and everything is
-//! encrypted. A shared secret: both sides prove that they know it before the first byte of HTTP/2,
-//! and it never travels; it keeps strangers out and hides nothing. Without either, a node listens
-//! on this machine only.
+//! With mutual TLS, both sides show a certificate that the cluster's authority signed, and the
+//! connection is encrypted. With a shared secret, both sides prove that they know it before the
+//! first byte of HTTP/2. The secret is never sent. It keeps strangers out but encrypts nothing.
+//! Without either, a node listens on this machine only.
 
 mod secret;
 mod tls;
@@ -18,33 +18,35 @@ use tokio::net::TcpStream;
 pub use secret::Secret;
 pub use tls::Tls;
 
-/// What nodes show each other.
+/// Credentials of a node.
 #[derive(Clone, Default)]
 pub enum Security {
-    /// Nothing, on this machine.
+    /// None. Only connections on this machine are allowed.
     #[default]
     Loopback,
     Secret(Secret),
     Tls(Tls),
 }
 
-/// Where certificates lie, all of them PEM.
+/// Paths of certificates and keys, all in PEM format.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The authority that signed every node's certificate.
+    /// Certificate of the authority that signed every node's certificate.
     pub authority: PathBuf,
     pub certificate: PathBuf,
     pub key: PathBuf,
 }
 
-/// A connection of which both sides know who the other is.
+/// A connection on which both sides are authenticated.
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
 impl Security {
+    /// Checks that a node may listen on, or connect to, an address.
+    ///
     /// # Errors
-    /// Where a node would listen, or speak, beyond this machine with nothing to show.
+    /// If the address is beyond this machine and there are no credentials.
     pub fn allows(&self, address: SocketAddr) -> Result<()> {
         match self {
             Security::Loopback if !address.ip().is_loopback() => Err(Error::new(
@@ -58,10 +60,10 @@ impl Security {
         }
     }
 
-    /// Shows who this node is to one that it called, and sees who that is.
+    /// Authenticates both sides of a connection that this node opened.
     ///
     /// # Errors
-    /// Where the other side is not of this cluster.
+    /// If the other side does not belong to this cluster.
     pub(crate) async fn call(
         &self,
         address: SocketAddr,
@@ -74,10 +76,10 @@ impl Security {
         }
     }
 
-    /// Sees who calls, and shows who this node is.
+    /// Authenticates both sides of a connection that another node opened.
     ///
     /// # Errors
-    /// Where the other side is not of this cluster.
+    /// If the other side does not belong to this cluster.
     pub(crate) async fn answer(&self, stream: TcpStream) -> Result<Box<dyn Connection>> {
         match self {
             Security::Loopback => Ok(Box::new(stream)),

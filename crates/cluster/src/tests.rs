@@ -21,7 +21,7 @@ use crate::chunks::{ChunkWriter, Fill, Pool, Source};
 use crate::link::{LinkOptions, NodeName};
 use crate::node::{Chunks, NodeServer, ServeOptions, Services, chunks};
 
-/// What the test worker knows to do: as many messages of so many bytes, and then an end.
+/// A request to the test worker: so many messages of so many bytes, and then an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) messages: u64,
@@ -50,14 +50,14 @@ impl Wanted {
     }
 }
 
-/// The message with this number: whoever reads can see whether one is missing, or was changed.
+/// The message with this number. Its content tells readers if one is missing or was changed.
 pub(crate) fn message(number: u64, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|place| (number.wrapping_mul(31) + place) as u8).collect()
 }
 
 #[derive(Default)]
 pub(crate) struct Counters {
-    /// Answers that are not over.
+    /// Answers that have not ended.
     pub(crate) open: AtomicUsize,
     pub(crate) asked: AtomicUsize,
     pub(crate) written_bytes: AtomicU64,
@@ -96,7 +96,7 @@ impl Drop for Making {
 
 struct Maker(Arc<Counters>);
 
-/// What answers questions as [`Wanted`] says.
+/// A handler that answers requests as [`Wanted`] says, and its counters.
 pub(crate) fn making() -> (Arc<dyn Chunks>, Arc<Counters>) {
     let counters = Arc::new(Counters::default());
     (Arc::new(Maker(Arc::clone(&counters))), counters)
@@ -110,7 +110,7 @@ impl Chunks for Nothing {
     }
 }
 
-/// For nodes that have no rows.
+/// A handler for nodes without rows.
 pub(crate) fn nothing_to_fetch() -> Arc<dyn Chunks> {
     Arc::new(Nothing)
 }
@@ -149,7 +149,7 @@ impl TestWorker {
         TestWorker { name, counters, task: tokio::spawn(server.serve(services)) }
     }
 
-    /// Ends it, and waits until its port is free.
+    /// Ends the worker, and waits until its port is free.
     pub(crate) async fn end(mut self) {
         self.task.abort();
         let _ = (&mut self.task).await;
@@ -162,7 +162,7 @@ impl Drop for TestWorker {
     }
 }
 
-/// A wire to a worker that can be cut, or go dead without a word.
+/// A wire to a worker that can be cut, or go dead silently.
 pub(crate) struct Wire {
     pub(crate) name: NodeName,
     state: watch::Sender<WireState>,
@@ -211,7 +211,7 @@ async fn carry(mut near: TcpStream, target: SocketAddr, mut told: watch::Receive
     let _ = told.wait_for(|state| *state == WireState::Cut).await;
 }
 
-/// Links that give up soon.
+/// Options of links that give up soon.
 pub(crate) fn impatient() -> LinkOptions {
     LinkOptions {
         connect_timeout: Duration::from_millis(500),
@@ -220,7 +220,7 @@ pub(crate) fn impatient() -> LinkOptions {
     }
 }
 
-/// Waits for something that happens soon, on other tasks.
+/// Waits for something that happens soon, in other tasks.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
     let mut ticks = tokio::time::interval(Duration::from_millis(5));
     for _ in 0..2_000 {

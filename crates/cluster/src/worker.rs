@@ -1,4 +1,4 @@
-//! A worker's side of the map: what it answers only to those who know as much as it does.
+//! A worker's services: it checks that a caller has the same map before it answers.
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -17,7 +17,7 @@ use tonic::{Request, Status};
 use crate::map::{ShardMap, SharedMap};
 use crate::node::Chunks;
 
-/// What a worker holds, for those who ask how it is.
+/// Size of a worker's tables, for status requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     pub rows: u64,
@@ -25,7 +25,7 @@ pub struct Holdings {
     pub streams: u64,
 }
 
-/// A worker: its number, its map, and what answers questions.
+/// A worker: its number, its map, and the handler of requests.
 #[derive(Clone)]
 pub struct WorkerNode {
     id: u64,
@@ -36,7 +36,8 @@ pub struct WorkerNode {
 }
 
 impl WorkerNode {
-    /// `run` is what it joins with.
+    /// `run` is the random number with which the worker joins. `holdings` is called for each status
+    /// request.
     #[must_use]
     pub fn new(
         (id, run): (u64, u64),
@@ -47,7 +48,7 @@ impl WorkerNode {
         WorkerNode { id, run, map, chunks, holdings: Arc::new(holdings) }
     }
 
-    /// As a service of a node.
+    /// The gRPC service of the worker.
     #[must_use]
     pub fn service(self) -> WorkerServer<WorkerNode> {
         WorkerServer::new(self)

@@ -1,10 +1,10 @@
-//! Expressions as they travel.
+//! Serialized expressions.
 //!
-//! The form is our own, and smaller than what DataFusion knows: whoever writes gives up at the
-//! first thing that it has no word for, and what was to travel stays where it is. Functions go by
-//! their names, and only those that both sides know as the same and that depend on nothing but
-//! their arguments. Types and values go beside the expressions, as a schema and a row in Arrow's
-//! form.
+//! The format is our own, and covers less than DataFusion's expressions. The writer gives up at the
+//! first part that it cannot express, and the operator stays at the gateway. Functions are
+//! serialized by name, and only those that are the same on both sides and depend on nothing but
+//! their arguments. Types and values are sent beside the expressions, as a schema and a row in
+//! Arrow's format.
 
 use std::sync::{Arc, LazyLock};
 
@@ -27,11 +27,11 @@ use thalweg_types::{Error, Result};
 
 use crate::rows;
 
-/// What every node knows without looking into a catalog.
+/// Functions that every node has, independent of its catalog.
 static KNOWN: LazyLock<SessionState> =
     LazyLock::new(|| thalweg_dialect::configure(SessionStateBuilder::new()).build());
 
-/// The operators that travel, by the names that they have in SQL.
+/// The operators that can be serialized, by their names in SQL.
 const OPERATORS: [Operator; 25] = [
     Operator::Eq,
     Operator::NotEq,
@@ -60,27 +60,28 @@ const OPERATORS: [Operator; 25] = [
     Operator::StringConcat,
 ];
 
-/// Writes expressions, and gathers the types and values that they name.
+/// Writes expressions, and collects the types and values that they refer to.
 #[derive(Clone, Default)]
 pub(crate) struct Writer {
     fields: Vec<FieldRef>,
     literals: Vec<(FieldRef, ScalarValue)>,
-    /// What has another value in each run of a plan that is kept.
+    /// Parameters, which have other values in each run of a cached plan.
     values: Vec<(FieldRef, Known)>,
-    /// How many expressions lie around the one that is being written.
+    /// Depth of the expression that is being written.
     depth: usize,
 }
 
-/// Longer lists stay at the gateway: each of their members travels by itself.
+/// Longest IN list that is serialized: each member is an expression of its own.
 const LIST_MAX: usize = 4_096;
 
-/// Whoever decodes messages gives up where a hundred lie in each other, and an expression is two.
+/// Decoders of protocol messages give up at a nesting of 100, and each expression nests two
+/// messages.
 const DEPTH_MAX: usize = 40;
 
 type Known = Arc<dyn PhysicalExpr>;
 
 impl Writer {
-    /// An expression over columns of a schema; `None` where there is no word for it.
+    /// Writes an expression over columns of a schema; `None` if it has no serialized form.
     pub(crate) fn expression(&mut self, from: &Known, over: &Schema) -> Option<wire::Expression> {
         if self.depth == DEPTH_MAX {
             return None;
@@ -235,20 +236,21 @@ impl Writer {
         Some(place)
     }
 
-    /// The types that were named, and behind them those of a run's values: plans are made for them.
+    /// The types that expressions refer to, followed by those of parameters, for which plans are
+    /// made.
     pub(crate) fn fields(&self) -> Result<bytes::Bytes> {
         let values = self.values.iter().map(|(field, _)| field);
         let fields: Vec<FieldRef> = self.fields.iter().chain(values).cloned().collect();
         rows::encode(&Schema::new(fields), &[])
     }
 
-    /// The values that were named.
+    /// The literals that expressions refer to.
     pub(crate) fn literals(&self) -> Result<bytes::Bytes> {
         row_of(self.literals.iter().map(|(field, value)| (field, value.clone())))
     }
 
-    /// The values of this run; `None` where one of them has none, and the expressions that it is a
-    /// part of have to be written otherwise.
+    /// The parameter values of this run. Returns `None` if one of them is unknown; the expressions
+    /// with it have to be written anew.
     pub(crate) fn values(&self) -> Result<Option<bytes::Bytes>> {
         let values = self.values.iter().map(|(field, from)| Some((field, value_of_run(from)?)));
         let values: Option<Vec<_>> = values.collect();
@@ -256,7 +258,7 @@ impl Writer {
     }
 }
 
-/// Values as a batch of one row; nothing where there are none.
+/// Encodes values as a batch of one row; empty if there are no values.
 fn row_of<'a>(
     values: impl ExactSizeIterator<Item = (&'a FieldRef, ScalarValue)>,
 ) -> Result<bytes::Bytes> {
@@ -277,10 +279,10 @@ fn row_of<'a>(
     rows::encode(&schema, &[row])
 }
 
-/// The values of a row that came, as expressions.
+/// Decodes the values of a row, as expressions.
 ///
 /// # Errors
-/// Where they are damaged.
+/// If they are damaged.
 pub(crate) fn values(row: &[u8]) -> Result<Vec<Known>> {
     let mut values = Vec::new();
     if row.is_empty() {
@@ -305,19 +307,19 @@ fn unfit(error: DataFusionError) -> Error {
     Error::internal("a literal cannot travel").with_source(error)
 }
 
-/// Whether a function is the same on all nodes, and depends on nothing but its arguments.
+/// True if a function is the same on all nodes, and depends on nothing but its arguments.
 pub(crate) fn is_known_call(call: &ScalarFunctionExpr) -> bool {
     let known = KNOWN.scalar_functions().get(call.fun().name());
     known.is_some_and(|known| known.as_ref() == call.fun())
         && call.fun().signature().volatility == Volatility::Immutable
 }
 
-/// Whether a function of aggregates is the same on all nodes.
+/// True if an aggregate function is the same on all nodes.
 pub(crate) fn is_known_aggregate(function: &AggregateUDF) -> bool {
     KNOWN.aggregate_functions().get(function.name()).is_some_and(|known| known.as_ref() == function)
 }
 
-/// Reads what a [`Writer`] wrote.
+/// Decodes the expressions of a [`Writer`].
 pub(crate) struct Reader {
     fields: Vec<FieldRef>,
     literals: Vec<Known>,
@@ -325,19 +327,19 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads with the values of a run.
+    /// A reader with the parameter values of a run.
     ///
     /// # Errors
-    /// Where the literals are damaged.
+    /// If the literals are damaged.
     pub(crate) fn new(fields: &Schema, literals: &[u8], run: Vec<Known>) -> Result<Reader> {
         let fields = fields.fields().iter().cloned().collect();
         Ok(Reader { fields, literals: values(literals)?, values: run })
     }
 
-    /// An expression over columns of a schema.
+    /// Decodes an expression over columns of a schema.
     ///
     /// # Errors
-    /// Where it is none.
+    /// If it is malformed.
     pub(crate) fn expression(
         &self,
         from: Option<&wire::Expression>,
@@ -446,10 +448,10 @@ impl Reader {
         }
     }
 
-    /// A function of aggregates.
+    /// Finds an aggregate function.
     ///
     /// # Errors
-    /// Where nobody knows it.
+    /// If it is unknown.
     pub(crate) fn aggregate(name: &str) -> PlanResult<Arc<AggregateUDF>> {
         match KNOWN.aggregate_functions().get(name) {
             Some(function) => Ok(Arc::clone(function)),

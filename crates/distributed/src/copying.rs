@@ -1,11 +1,11 @@
-//! How a `COPY` to a client writes rows, as workers are told of it.
+//! Conversion of a `COPY` format to and from its wire form, for workers that encode its rows.
 
 use thalweg_formats::{ColumnSet, Format, Marks, WriteOptions};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::copy_data::Format as Told;
 use thalweg_types::{Error, Result, SqlState};
 
-/// `None` for formats that no client reads.
+/// Converts options to wire form; `None` for formats that are not sent to clients.
 pub(crate) fn to_wire(options: &WriteOptions) -> Option<wire::CopyData> {
     let format = match options.format.unwrap_or(Format::Text) {
         Format::Text => Told::Text,
@@ -30,8 +30,10 @@ pub(crate) fn to_wire(options: &WriteOptions) -> Option<wire::CopyData> {
     })
 }
 
+/// Converts options from wire form.
+///
 /// # Errors
-/// Where a mark is none.
+/// If a delimiter, quote or escape is not a single byte.
 pub(crate) fn from_wire(copy: &wire::CopyData) -> Result<WriteOptions> {
     let format = match copy.format() {
         Told::Text => Format::Text,

@@ -1,8 +1,8 @@
-//! Rows as the messages of a worker's answer: in Arrow's form for a gateway that computes with
-//! them, or in the form that the gateway's client reads.
+//! Encodes rows as the messages of a worker's answer: in Arrow's format for a gateway that computes
+//! with them, or in the wire format of the gateway's client.
 //!
-//! In a client's form, each message begins with how many rows it has, so that a gateway can count
-//! them without opening the rest.
+//! In a client's format, each message begins with its number of rows, so that a gateway can count
+//! rows without decoding the rest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::copying;
 use crate::rows::{self, Cuts, MESSAGE_BYTES, RowWriter};
 
-/// Makes messages of batches, one at a time: whoever waits for the network holds no more.
+/// Encodes batches message by message, so that no more than one message waits for the network.
 pub(crate) enum Encoding {
     Arrow { schema: SchemaRef, writer: Option<RowWriter>, cuts: Cuts },
     Rows { told: SchemaRef, encoder: Encoder, batch: Option<(Rows, usize)> },
     Flight { told: SchemaRef, encoder: flight::Encoder, cuts: Cuts, frames: VecDeque<Frame> },
 }
 
-/// What makes a message of PostgreSQL's of each row.
+/// Encodes each row as a PostgreSQL message.
 pub(crate) enum Encoder {
     DataRow(RowEncoder),
     CopyData(CopyEncoder),
@@ -68,10 +68,10 @@ impl Rows {
 }
 
 impl Encoding {
-    /// For rows of a schema.
+    /// An encoder for rows of a schema; the rows travel in Arrow's format if there is no `form`.
     ///
     /// # Errors
-    /// Where the form is none.
+    /// If the form is malformed.
     pub(crate) fn new(schema: SchemaRef, form: Option<&wire::RowForm>) -> Result<Encoding> {
         let Some(form) = form else {
             return Ok(Encoding::Arrow { schema, writer: None, cuts: Cuts::default() });
@@ -105,15 +105,15 @@ impl Encoding {
         }
     }
 
-    /// Whether messages are made of values, and not of columns as they lie.
+    /// True if messages are encoded value by value, not by copying columns.
     pub(crate) fn is_made_of_values(&self) -> bool {
         matches!(self, Encoding::Rows { .. })
     }
 
-    /// Takes the next rows, once all others are written.
+    /// Takes the next batch. All rows of the last one must be written.
     ///
     /// # Errors
-    /// Where they cannot be in this form.
+    /// If its values have no such form.
     pub(crate) fn take(&mut self, batch: RecordBatch) -> Result<()> {
         let shown = |batch: &RecordBatch, told: &SchemaRef| {
             thalweg_query::shown(batch, told).map_err(|error| from_datafusion(error, ""))
@@ -130,16 +130,16 @@ impl Encoding {
         Ok(())
     }
 
-    /// Writes a message; false where there is nothing to write.
+    /// Writes a message. Returns false if there is nothing to write.
     ///
     /// # Errors
-    /// Where a row cannot be in this form.
+    /// If a row cannot be encoded.
     pub(crate) fn write(&mut self, out: &mut ChunkWriter) -> Result<bool> {
         match self {
             Encoding::Arrow { schema, writer, cuts } => {
                 let writer = match writer {
                     Some(writer) => writer,
-                    // The schema goes first, also where no rows follow.
+                    // The schema goes first, even if no rows follow.
                     None => {
                         let mut first = RowWriter::new(schema)?;
                         out.shared(&first.take().into());
@@ -178,7 +178,8 @@ impl Encoding {
     }
 }
 
-/// Appends rows from a place on, at least one, and how many there are before them.
+/// Appends the number of rows and then rows from `at` on, at least one, until `bytes` reaches
+/// `end`.
 fn rows_until(rows: &mut Rows, at: &mut usize, bytes: &mut Vec<u8>, end: usize) -> Result<()> {
     let (start, from) = (bytes.len(), *at);
     bytes.extend_from_slice(&[0; COUNT_BYTES]);
@@ -195,8 +196,10 @@ fn count(rows: usize) -> [u8; COUNT_BYTES] {
     u32::try_from(rows).expect("a batch has fewer rows").to_be_bytes()
 }
 
+/// Checks the length of a message.
+///
 /// # Errors
-/// Where a message is longer than whoever reads it takes, which only that of a single row can be.
+/// If a message is longer than readers accept. Only a message of a single row can be that long.
 fn check_length(bytes: usize) -> Result<()> {
     if bytes <= MESSAGE_BYTES_MAX {
         return Ok(());

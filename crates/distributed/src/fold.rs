@@ -1,15 +1,17 @@
-//! The pass that gives the workers what they can do alone.
+//! The optimizer pass that folds operators into the scans that workers run.
 //!
-//! From the scans upwards, an operator over nothing but the rows of one table becomes a step of its
-//! fragment: filters, projections, the lower halves of aggregates, sorts and limits. What merges
-//! the workers' answers (the upper half of an aggregate, the merge that keeps an order, the limit
-//! over all) stays. Where only one worker is asked, there is nothing to merge: then whole
-//! aggregates are its own, too. A plan of which only the scan is left, and perhaps a limit over its
-//! rows, can be relayed unopened; what is left of others runs here or in stages; of joins that run
-//! here, scans wait for keys ([`reduced`]).
+//! Bottom-up, an operator over nothing but the rows of one table becomes a step of the table's
+//! fragment: filters, projections, the partial halves of aggregates, sorts and limits. Operators
+//! that merge the workers' answers (the final half of an aggregate, the order-preserving merge, the
+//! global limit) stay at the gateway. If only one worker is asked, there is nothing to merge, so
+//! whole aggregates run on it, too.
 //!
-//! A group whose key has the shard key in it lies on one worker: then the whole aggregate is the
-//! worker's, and so is what is done with its groups.
+//! If only the scan is left of a plan, perhaps with a limit, its rows can be relayed without
+//! decoding them. Other plans run here or in stages. In joins that run here, scans wait for
+//! semi-join filters ([`reduced`]).
+//!
+//! A group whose key contains the shard key lies on one worker. So that worker runs the whole
+//! aggregate, and the steps over its groups.
 //!
 //! ```text
 //!   Aggregate(final)                      Aggregate(final)
@@ -48,9 +50,10 @@ use crate::relayed::only_scan;
 use crate::scan::{REMOTE, RemoteScan};
 use crate::stages::RunAsStages;
 
+/// The rule that DataFusion runs after its own physical rules.
 #[derive(Debug)]
 pub(crate) struct FoldIntoScans {
-    /// What becomes of plans of which more than a scan is left.
+    /// Plans stages for plans of which more than a scan is left.
     stages: RunAsStages,
 }
 
@@ -79,7 +82,7 @@ impl PhysicalOptimizerRule for FoldIntoScans {
             }
             Ok(Transformed::no(plan))
         })?;
-        // Nobody relies on how the rows of a whole plan were dealt out.
+        // The consumer of a whole plan does not rely on the hash partitioning of its rows.
         let plan = match undealt(&folded.data)? {
             Some(plan) => plan,
             None => folded.data,
@@ -100,8 +103,8 @@ impl PhysicalOptimizerRule for FoldIntoScans {
     }
 }
 
-/// A choice of columns of a whole plan's limited rows as one that the workers make: they send less
-/// then. Whatever may fail for a row stays above the limit.
+/// Moves a projection above a limit below it, so that workers send fewer columns. Only columns and
+/// literals move: an expression that can fail for a row stays above the limit.
 fn below_limit(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(projection) = plan.downcast_ref::<ProjectionExec>() else { return Ok(None) };
     let mut columns = projection.expr().iter().map(|column| &column.expr);
@@ -111,7 +114,7 @@ fn below_limit(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execution
     }
 }
 
-/// A projection below the limits over a scan; `None` where there is something else.
+/// Moves a projection below the limits over a scan. Returns `None` if anything else is in between.
 fn moved_below(
     projection: &Arc<dyn ExecutionPlan>,
     input: &Arc<dyn ExecutionPlan>,
@@ -128,8 +131,8 @@ fn moved_below(
     Ok(Some(Arc::clone(input).replace_children(vec![below], RECOMPUTED)?))
 }
 
-/// A plan whose rows are handed on as the workers encode them; `None` where the rows have to be
-/// opened. Limits stay in it, since rows are counted here.
+/// A plan whose rows are forwarded as the workers encode them. Returns `None` if the rows have to
+/// be decoded. Limits stay in the plan, since rows are counted here.
 fn relayed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some((scan, window)) = only_scan(plan).filter(|(scan, window)| scan.may_relay(window))
     else {
@@ -147,7 +150,7 @@ fn relayed(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan
     Ok(Some(relayed.data))
 }
 
-/// What takes the place of an operator over a scan; `None` where it stays.
+/// The replacement of an operator over a scan; `None` if the operator stays.
 fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let children = plan.children();
     let [child] = children.as_slice() else { return Ok(None) };
@@ -155,7 +158,7 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     let scan = child.downcast_ref::<RemoteScan>().filter(|scan| !scan.has_lanes());
     let Some(scan) = scan else { return Ok(None) };
     if let Some(merge) = plan.downcast_ref::<CoalescePartitionsExec>() {
-        // Nobody needs more rows of one worker than of all.
+        // A limit over all workers also limits the rows of each worker.
         let Some(fetch) = merge.fetch().filter(|_| !scan.is_limited()) else { return Ok(None) };
         let limited = Arc::new(scan.limited(fetch)) as Arc<dyn ExecutionPlan>;
         let merged = CoalescePartitionsExec::new(limited).with_fetch(Some(fetch));
@@ -169,7 +172,7 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     Ok(Some(Arc::new(scan.with_step(step, told, writer, plan))))
 }
 
-/// A merge of one stream's rows: these come in its order without it.
+/// Removes a merge over one stream, whose rows arrive in the merge's order anyway.
 fn merge_of_one(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if !plan.is::<CoalescePartitionsExec>() && !plan.is::<SortPreservingMergeExec>() {
         return Ok(None);
@@ -182,7 +185,8 @@ fn merge_of_one(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Executio
     }))
 }
 
-/// The upper half of an aggregate whose groups lie on one worker each, as an exchange of groups.
+/// Replaces the final half of an aggregate by an exchange of whole groups, if each group lies on
+/// one worker.
 fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
     let is_plain = aggregate.limit_options().is_none();
@@ -197,7 +201,7 @@ fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Executio
             let dealt = plan.properties().partitioning.clone();
             Ok(Some(Arc::new(RepartitionExec::try_new(Arc::new(scan), dealt)?)))
         }
-        // What its merge would have been is gone where one worker is asked.
+        // If one worker is asked, the merge below a final aggregate was removed already.
         AggregateMode::Final if is_plain => {
             let Some(scan) = aggregate.input().downcast_ref::<RemoteScan>() else {
                 return Ok(None);
@@ -208,7 +212,7 @@ fn whole_groups(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Executio
     }
 }
 
-/// A condition or a projection over dealt out rows of a scan, as one before they are dealt out.
+/// Moves a filter or projection over hash-partitioned rows of a scan below the exchange.
 fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let is_known = match plan.downcast_ref::<FilterExec>() {
         Some(filter) => filter.fetch().is_none(),
@@ -216,7 +220,7 @@ fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
     };
     let dealt = plan.properties().partitioning.clone();
     let is_left = match &dealt {
-        // A column that a projection drops is not known any more.
+        // The partitioning is lost if a projection drops one of its columns.
         Partitioning::Hash(columns, _) => columns.iter().all(|column| column.is::<Column>()),
         _ => false,
     };
@@ -233,7 +237,7 @@ fn below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Execut
     Ok(Some(Arc::new(RepartitionExec::try_new(scan, dealt)?)))
 }
 
-/// A merge of all partitions, below which nobody relies on how rows were dealt out.
+/// Removes the exchange below a merge of all partitions, which does not rely on partitioning.
 pub(crate) fn without_exchange(
     plan: &Arc<dyn ExecutionPlan>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
@@ -249,8 +253,8 @@ pub(crate) fn without_exchange(
     Ok(Some(folded.unwrap_or(merged)))
 }
 
-/// The same rows without the exchange of a scan's rows, or of groups, below; `None` where there is
-/// none.
+/// The plan without the exchange of a scan's rows or of groups below it; `None` if there is no such
+/// exchange.
 pub(crate) fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if rows_below_exchange(plan)
         .is_some_and(|rows| rows.is::<RemoteScan>() || rows.is::<MergedGroups>())
@@ -269,12 +273,12 @@ pub(crate) fn undealt(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Ex
     Ok(Some(fold(&rows)?.unwrap_or(rows)))
 }
 
-/// The scan whose rows an operator deals out by a hash.
+/// The scan below an operator that does nothing but hash-partition its rows.
 fn scan_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&RemoteScan> {
     rows_below_exchange(plan)?.downcast_ref::<RemoteScan>()
 }
 
-/// What an operator deals out by a hash, if that is all that it does.
+/// The input of an operator that does nothing but hash-partition it.
 fn rows_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
     let dealt = plan.downcast_ref::<RepartitionExec>()?;
     let is_plain = matches!(dealt.partitioning(), Partitioning::Hash(..))
@@ -282,7 +286,8 @@ fn rows_below_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Executi
     is_plain.then(|| dealt.input())
 }
 
-/// An operator as a step over rows of this schema.
+/// Translates an operator into a step over rows of this schema, and a description for EXPLAIN.
+/// `one` says that one stream is read. Returns `None` if the operator has no form as a step.
 fn step(
     plan: &Arc<dyn ExecutionPlan>,
     over: &Schema,

@@ -1,9 +1,8 @@
-//! Aggregates of fragments, computed where a worker's rows lie.
+//! Aggregates of fragments, fused into the scan of a worker's rows.
 //!
-//! What a worker hands on of an aggregate are the states of its functions. A state of `count`,
-//! `sum`, `min` and `max` is the function's value over the worker's rows; one of `avg` is a count
-//! and a sum: so the states are the columns of a whole aggregate over these rows, which can be
-//! fused into the scan.
+//! A worker sends the states of a partial aggregate. The state of `count`, `sum`, `min` and `max`
+//! is the function's value over the worker's rows; the state of `avg` is a count and a sum. So the
+//! states are the columns of a whole aggregate over these rows, which can be fused into the scan.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 type Call = Arc<AggregateFunctionExpr>;
 type Known = Arc<dyn PhysicalExpr>;
 
-/// The same aggregate fused into its scan; `None` where it cannot be.
+/// Fuses an aggregate into its scan; `None` if that is not possible.
 pub(crate) fn fused(aggregate: &AggregateExec, shards: &Shards) -> Result<Option<Plan>> {
     if aggregate.mode() != &AggregateMode::Partial {
         return shards.fused(Arc::new(aggregate.clone()));
@@ -47,17 +46,17 @@ pub(crate) fn fused(aggregate: &AggregateExec, shards: &Shards) -> Result<Option
     }
 }
 
-/// How a value is a state.
+/// The conversion of a function's value into a state.
 #[derive(Clone, Copy)]
 enum Form {
     Itself,
-    /// A count that is NULL where there is nothing to count: whoever adds such counts up takes a
-    /// group for one with values where any has one.
+    /// A count that becomes NULL instead of zero. When such counts are merged, a group counts as
+    /// non-empty if any of them is not NULL.
     OfSome,
 }
 
-/// Functions whose values are the states of an aggregate's, one for each; `None` where there are
-/// states that nobody else has.
+/// Functions whose values are the states of an aggregate, one for each state. Returns `None` if a
+/// state is not the value of a function.
 fn of_states(aggregate: &AggregateExec) -> Result<Option<Vec<(Call, Form)>>> {
     let mut calls = Vec::new();
     if aggregate.filter_expr().iter().any(Option::is_some) {
@@ -100,14 +99,14 @@ fn average(
     };
     let of_count = build(count_udaf(), call.expressions(), count)?;
     let values = values_of_sum(call, sum, over)?;
-    // There are averages of what has no sum.
+    // Some types have an average but no sum.
     let Ok(of_sum) = build(Reader::aggregate("sum")?, values, sum) else { return Ok(None) };
-    // Sums in another type overflow elsewhere, but for those of numerics that are wider.
+    // A sum of another type overflows at other values, except for numerics of the same scale.
     let is_alike = match (of_sum.field().data_type(), sum.data_type()) {
         (DataType::Decimal128(_, scale), DataType::Decimal128(_, wanted)) => scale == wanted,
         (found, wanted) => found == wanted,
     };
-    // Averages of floats are DataFusion's own.
+    // Averages of floats use DataFusion's own function.
     let count_form = match sum.data_type() {
         DataType::Float64 => Form::OfSome,
         _ => Form::Itself,
@@ -115,7 +114,8 @@ fn average(
     Ok(is_alike.then(|| vec![(of_count, count_form), (of_sum, Form::Itself)]))
 }
 
-/// What an average adds up: of whole numbers whose sum is a numeric, numerics.
+/// The expressions that an average adds up. Integers whose sum is numeric are cast to numeric
+/// first.
 fn values_of_sum(call: &Call, sum: &FieldRef, over: &SchemaRef) -> Result<Vec<Known>> {
     let values = call.expressions();
     let digits = match values.first().map(|value| value.data_type(over)).transpose()? {
@@ -129,7 +129,8 @@ fn values_of_sum(call: &Call, sum: &FieldRef, over: &SchemaRef) -> Result<Vec<Kn
     values.into_iter().map(|value| cast(value, over, numeric.clone())).collect()
 }
 
-/// The columns in the forms and types of the states, of which the last have forms: keys come first.
+/// Converts the columns of the fused aggregate to the types of the states. The keys come first,
+/// followed by one column for each form.
 fn as_states(fused: Plan, forms: &[Form], states: &SchemaRef) -> Result<Plan> {
     let schema = fused.schema();
     let keys = schema.fields().len() - forms.len();

@@ -1,4 +1,4 @@
-//! A gateway's side: the workers of its map, as its database asks them.
+//! The gateway's side: connections to the workers of the map, and requests of its database.
 
 pub(crate) mod asking;
 mod finding;
@@ -46,78 +46,78 @@ use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
 use crate::stages::{Peers, RunAsStages};
 
-/// How a gateway speaks with its workers.
+/// Options of a gateway's links and statements.
 #[derive(Clone, Default)]
 pub struct GatewayOptions {
     pub link: LinkOptions,
-    /// How statements gather rows where their session says nothing else.
+    /// Default gather mode of statements, for sessions that set none.
     pub gathering: Gathering,
-    /// Where nodes find it.
+    /// Address at which other nodes reach this gateway.
     pub(crate) address: String,
-    /// The gateway that makes the map and all definitions, where that is another one.
+    /// The gateway that makes the map and all definitions, if it is another one.
     pub(crate) following: Option<Following>,
     /// Number of workers that must have joined before tables are made; at least one.
     pub expected_workers: usize,
 }
 
-/// Definitions that travel in one message, in bytes, unless a single one has more.
+/// Limit of the definitions in one message, in bytes. A single definition may exceed it.
 const MESSAGE_BYTES: usize = 8 << 20;
 
-/// What a gateway's database asks for rows.
+/// The [`Workers`] of a gateway's database: it asks the workers of a cluster for rows.
 pub struct Gateway {
     shared: Arc<Shared>,
     gathering: Gathering,
     _looking: AbortOnDropHandle<()>,
 }
 
-/// How one worker is.
+/// Status of one worker.
 #[derive(Clone, Debug)]
 pub struct WorkerStatus {
     pub worker: NodeName,
     pub buckets: usize,
-    /// `None` where it does not answer.
+    /// Last status report; `None` if the worker does not answer.
     pub seen: Option<wire::Sight>,
 }
 
-/// What scans, writes and definitions have in common.
+/// State that scans, writes and definitions share.
 pub(crate) struct Shared {
     map: SharedMap,
     clock: Arc<dyn Clock>,
     options: LinkOptions,
     links: Mutex<HashMap<NodeName, KeptLink>>,
-    /// Workers that nobody waits for, whatever they are asked.
+    /// Workers that do not answer. Calls to them fail at once instead of waiting.
     silent: SilentNodes,
-    /// How workers are asked for their parts of stages.
+    /// Connections for tasks of stages.
     peers: Peers,
     /// All definitions, in their order.
     definitions: RwLock<Vec<Definition>>,
-    /// Whether one of them created a table, or is about to.
+    /// True once a definition creates a table, or is about to.
     had_tables: AtomicBool,
-    /// Tells this gateway from others, for as long as it runs.
+    /// Random number that identifies this gateway while it runs.
     gateway: u64,
-    /// Where nodes find it.
+    /// Address at which other nodes reach this gateway.
     address: String,
-    /// Which workers were seen, and how many are expected.
+    /// Workers seen so far, and the number expected.
     presence: Presence,
     /// Other gateways that follow this one.
     followers: Followers,
     /// The gateway that this one follows, if there is one.
     following: Option<Following>,
-    /// About how many rows tables have.
+    /// Estimated number of rows of each table.
     row_counts: RwLock<HashMap<TableId, usize>>,
-    /// About how many different values columns have on a worker, where that is known.
+    /// Estimated number of distinct values of columns on one worker, if known.
     value_counts: RwLock<HashMap<(TableId, ColumnId), usize>>,
-    /// Numbers for writes and for streams of them, and turns for rows that have no shard key.
+    /// Counter for numbers of writes and write streams, and for turns of rows without a shard key.
     next: AtomicU64,
-    /// Makes numbers of fragments, which nobody outside can foresee.
+    /// Hashes fragments into numbers that outsiders cannot predict.
     hasher: RandomState,
-    /// `None` while it is being dropped.
+    /// `None` only while this is being dropped.
     runtime: Option<Runtime>,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The last user may well be a task of some runtime, which must not wait for threads.
+        // The last owner may be a task of a runtime, which must not block on joining threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -128,7 +128,7 @@ impl Gateway {
     /// Makes a gateway of a database, which must hold no rows of its own.
     ///
     /// # Errors
-    /// Where its journal cannot be kept or read, or the system refuses threads.
+    /// If its journal cannot be kept or read, or the system refuses threads.
     pub async fn attach(
         database: &Database,
         map: SharedMap,
@@ -171,14 +171,14 @@ impl Gateway {
         Ok(gateway)
     }
 
-    /// How the workers are, by asking them.
+    /// Asks all workers for their status.
     pub async fn status(&self) -> Vec<WorkerStatus> {
         let shared = Arc::clone(&self.shared);
         let looked = self.shared.spawn(async move { look(&shared).await }).await;
         looked.unwrap_or_default()
     }
 
-    /// Whether there ever was a table: buckets do not move from then on.
+    /// True if a table was ever created. Buckets do not move from then on.
     #[must_use]
     pub fn had_tables(&self) -> bool {
         self.shared.had_tables.load(Ordering::Acquire)
@@ -269,7 +269,8 @@ impl Workers for Gateway {
             if let Some(following) = &shared.following {
                 return Err(following.defines_elsewhere());
             }
-            // Rows may come as soon as it is committed, where its buckets are by now.
+            // The definition may be followed by rows as soon as it is committed. Buckets must not
+            // move by then.
             if definition.creates_tables() {
                 shared.presence.check_joined(&shared.map.current())?;
                 shared.had_tables.store(true, Ordering::Release);
@@ -284,7 +285,8 @@ impl Workers for Gateway {
             for (answer, buckets) in answers.into_iter().zip(map.shares()) {
                 match answer {
                     Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
-                        // It follows when it is back, unless its rows stand against that.
+                        // An absent worker follows when it is back, unless the definition has to
+                        // check its rows.
                         if consent == Consent::Owners && *buckets > 0 {
                             return Err(needs_rows_of(&error));
                         }
@@ -300,7 +302,8 @@ impl Workers for Gateway {
         self.shared.definitions.write().push(definition.clone());
         let (shared, number) = (Arc::clone(&self.shared), definition.number);
         let told = self.on_links(async move {
-            // Workers refuse what gateways ask that do not know of it yet: these come first.
+            // Workers reject requests of gateways that are behind, so the following gateways get it
+            // first.
             shared.followers.follow(number, &*shared.clock).await;
             let workers = shared.map().current().workers().len();
             let tell = |place: usize| {
@@ -310,7 +313,7 @@ impl Workers for Gateway {
             join_all((0..workers).map(tell)).await;
             Ok(())
         });
-        // Whoever did not hear it is told before it is asked anything.
+        // A worker that did not get it receives it before its next request.
         told.map(drop).boxed()
     }
 
@@ -339,7 +342,7 @@ impl Workers for Gateway {
 }
 
 impl Gateway {
-    /// Runs on the threads that links live on. Dropping it ends it.
+    /// Runs work on the threads that own the links. Dropping the future aborts it.
     fn on_links<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -349,7 +352,7 @@ impl Gateway {
     }
 }
 
-/// Why a definition has to wait for a worker, whose absence names it.
+/// The error of a definition that needs an absent worker; `absence` names the worker.
 fn needs_rows_of(absence: &Error) -> Error {
     let message = format!("this definition looks at all rows, and {}", absence.message());
     Error::new(absence.state(), message).with_hint(
@@ -358,7 +361,7 @@ fn needs_rows_of(absence: &Error) -> Error {
     )
 }
 
-/// As many of some definitions as one message takes: at least one, where there is any.
+/// The longest prefix of definitions that fits into one message: at least one, if there is any.
 pub(crate) fn in_one_message(all: &[Definition]) -> &[Definition] {
     let mut bytes = 0;
     let fits = all.iter().take_while(|definition| {

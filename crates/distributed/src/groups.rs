@@ -1,7 +1,7 @@
-//! The pass that merges the groups of workers without dealing their parts out first.
+//! The optimizer pass that merges groups of workers without an exchange of partial aggregates.
 //!
-//! It comes after all that may give an aggregate's upper half to workers or to stages: what is left
-//! of them is computed here, over parts that workers send.
+//! It runs after the passes that give final aggregates to workers or to stages. The remaining final
+//! aggregates run here, over the partial aggregates that workers send.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use thalweg_query::MergedGroups;
 use crate::fold::{undealt, without_exchange};
 use crate::scan::RemoteScan;
 
-/// The plan with groups merged in one place, wherever its scans send parts of them.
+/// Replaces final aggregates over scans by operators that merge the groups in one place.
 pub(crate) fn merged(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let merged = plan.transform_up(|plan| {
         let changed = match of_scan(&plan)? {
@@ -31,8 +31,8 @@ pub(crate) fn merged(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPl
     Ok(undealt(&merged)?.unwrap_or(merged))
 }
 
-/// What takes the place of the upper half of an aggregate over the rows of a scan: the same groups
-/// in as many partitions, for whoever relies on them.
+/// The replacement of a final aggregate over the rows of a scan. It keeps the partitioning, on
+/// which operators above may rely.
 fn of_scan(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else { return Ok(None) };
     let input = aggregate.input().children();

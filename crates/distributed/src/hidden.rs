@@ -1,20 +1,23 @@
-//! Rows that a transaction of the gateway took away, which workers leave out of what it reads.
+//! Rows that a transaction of the gateway deleted or replaced and has not committed. Workers leave
+//! them out of what the transaction reads.
 //!
-//! The gateway knows them by the places in which it read them. A worker looks for each in the very
-//! snapshot that it reads: compaction may have moved it since. A row that somebody else changed
-//! meanwhile ends the transaction with 40001, as its commit would.
+//! The gateway identifies them by the row handles with which it read them. A worker looks up each
+//! one in the very snapshot that it reads, since compaction may have moved it. If another
+//! transaction changed such a row meanwhile, the query fails with 40001, as the commit would.
 
 use std::collections::BTreeMap;
 
 use thalweg_types::{Error, Result, RowId, SqlState};
 
-/// The hidden rows of one table, as they travel to the workers that have them: ascending, each as
-/// the difference from the one before it, so that rows side by side take a byte each.
+/// The hidden rows of one table in wire form, by worker: ascending and delta-encoded, so that
+/// adjacent rows take a byte each.
 pub(crate) struct Hidden(BTreeMap<usize, Vec<u64>>);
 
 impl Hidden {
+    /// Groups row handles of a gateway by worker, and encodes them.
+    ///
     /// # Errors
-    /// Where one of the rows is on no worker.
+    /// If one of the rows is not on a worker.
     pub(crate) fn of(rows: &[RowId]) -> Result<Hidden> {
         let mut places: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
         for row in rows {
@@ -34,21 +37,21 @@ impl Hidden {
         Ok(Hidden(places))
     }
 
-    /// Those of the worker at a place of the map.
+    /// The rows of the worker at index `place` of the map.
     pub(crate) fn at(&self, place: usize) -> Vec<u64> {
         self.0.get(&place).cloned().unwrap_or_default()
     }
 
-    /// How many there are.
+    /// Number of hidden rows of all workers.
     pub(crate) fn count(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
 }
 
-/// Hidden rows as they came.
+/// Decodes hidden rows that a gateway sent.
 ///
 /// # Errors
-/// Where they are none.
+/// If they are malformed.
 pub(crate) fn rows(differences: &[u64]) -> Result<Vec<RowId>> {
     let mut last = 0_u64;
     let rows = differences.iter().map(|difference| {

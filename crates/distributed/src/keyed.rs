@@ -1,4 +1,4 @@
-//! Groups of rows that change by their keys, as they travel.
+//! Conversion of groups of keyed writes to and from their wire format.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -36,7 +36,7 @@ pub(crate) fn failing_to_wire(failing: &Failing) -> WireFailing {
     }
 }
 
-/// `stopped` is the mark of all groups that came together.
+/// `stopped` is the stop mark that all groups of one message share.
 pub(crate) fn failing(failing: WireFailing, stopped: &Arc<AtomicBool>) -> Failing {
     match failing {
         WireFailing::LeaveOut => Failing::LeaveOut,
@@ -45,7 +45,7 @@ pub(crate) fn failing(failing: WireFailing, stopped: &Arc<AtomicBool>) -> Failin
     }
 }
 
-/// What happens to rows, and the columns that a patch has.
+/// The kind of change on the wire, and the columns of a patch.
 pub(crate) fn change_to_wire(change: &KeyedChange) -> (Change, Vec<u32>) {
     match change {
         KeyedChange::Put(Put::Create) => (Change::Create, Vec::new()),
@@ -61,15 +61,15 @@ fn columns_of(patch: &Patch) -> Vec<u32> {
     patch.columns.iter().map(|column| u32::try_from(*column).unwrap_or(u32::MAX)).collect()
 }
 
-/// Rows as they came.
+/// Received rows, still encoded.
 ///
 /// # Errors
-/// Where nobody knows what happens to them.
+/// If the kind of change is unknown.
 pub(crate) fn keyed_rows(rows: wire::KeyedRows) -> Result<PackedRows> {
     let change = Change::try_from(rows.change).map_err(|unknown| {
         Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows change in no known way: {unknown}"))
     })?;
-    // What is checked, the worker's database knows.
+    // The check of a patch stays `None`: the worker's database finds it in its own catalog.
     let patch = || {
         let columns = rows.columns.iter().map(|column| *column as usize).collect();
         Arc::new(Patch { columns, check: None })
@@ -119,10 +119,10 @@ fn failure_to_wire(place: u32, error: &Error) -> wire::KeyedFailure {
     }
 }
 
-/// How many rows of a group were written, and the others.
+/// The number of written rows of a group, and the failed rows.
 ///
 /// # Errors
-/// Why none was.
+/// The error of a group that failed as a whole.
 pub(crate) fn written(group: wire::GroupWritten) -> Result<(u64, Vec<RowFailure>)> {
     if let Some(failed) = group.failed {
         return Err(failure(failed).error);

@@ -1,8 +1,8 @@
-//! The pass that has few partitions read many workers.
+//! The optimizer pass that lets few partitions read many workers.
 //!
-//! A partition costs the operator above it a task and a queue. Where thousands of workers send rows
-//! whose order means nothing, that is more than to read them: then a partition reads its share of
-//! the workers, whichever has sent something.
+//! Each partition costs the operator above it a task and a queue. If thousands of workers send rows
+//! in any order, that costs more than reading the rows. Then a partition reads a share of the
+//! workers, whichever has sent rows.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use thalweg_query::RECOMPUTED;
 
 use crate::scan::RemoteScan;
 
-/// Of so many each has a partition of its own.
+/// Up to this number of streams, each has a partition of its own.
 const STREAMS_FEW: usize = 64;
 
-/// The plan with so many partitions of scans of many workers, where what is above does not care.
+/// Limits the partitions of scans with many streams, below operators that do not depend on them.
 pub(crate) fn in_lanes(
     plan: Arc<dyn ExecutionPlan>,
     lanes: usize,

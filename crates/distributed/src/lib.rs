@@ -1,14 +1,15 @@
 //! SQL over many machines: the remote forms of scans, of writes and of definitions.
 //!
-//! A [`Gateway`] is what a database asks for rows that it has not got ([`thalweg_query::Workers`]).
-//! A pass over its plans folds what a worker can do alone into the scans of tables: a [`scan`] is
-//! then a *fragment*, a chain of steps over the rows of one table, which travels in a form of our
-//! own ([`codec`]) to the workers that own the rows. A [`WorkerService`] runs fragments on its own
-//! database, and does what else gateways ask. What has to meet rows of several workers runs in
-//! [`stages`] between them, where that is better than to gather it.
+//! A [`Gateway`] is the source from which a database gets rows that it does not hold itself
+//! ([`thalweg_query::Workers`]). An optimizer pass folds the operators that a worker can run alone
+//! into the scans of tables. A [`scan`] is then a *fragment*: a chain of steps over the rows of one
+//! table. It travels in a serialized form of our own ([`codec`]) to the workers that own the rows.
+//! A [`WorkerService`] runs fragments on its own database and answers all other requests of
+//! gateways. Operators that need rows of several workers run in [`stages`] between the workers if
+//! that is cheaper than gathering the rows.
 //!
-//! Promises: what the form of fragments does not know stays at the gateway, so that the answer is
-//! the same; and the executor of neither side knows of the other.
+//! Invariants: an operator that has no serialized form stays at the gateway, so the answer is the
+//! same either way. The executors of the two sides do not know of each other.
 
 mod codec;
 mod copying;

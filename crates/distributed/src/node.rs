@@ -1,7 +1,7 @@
-//! Nodes that run: what gateways and workers listen with, and how they find each other.
+//! Running nodes: the servers of gateways and workers, and how nodes find each other.
 //!
-//! Starting one gives a boxed future, so that what a node does is compiled here and not in each
-//! crate that starts one.
+//! The start functions return a boxed future, so that the code of a node is compiled in this crate
+//! and not in each crate that starts one.
 
 mod refusals;
 
@@ -30,7 +30,7 @@ use crate::gateway::{Gateway, GatewayOptions};
 use crate::stages::Peers;
 use crate::worker::{WorkerProcess, WorkerService};
 
-/// A node that serves until this is dropped.
+/// A running node. It serves until this handle is dropped.
 pub struct RunningNode {
     address: SocketAddr,
     listens_at: SocketAddr,
@@ -39,45 +39,45 @@ pub struct RunningNode {
 }
 
 impl RunningNode {
-    /// Where other nodes find it.
+    /// Address at which other nodes reach it.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where it listens, which is somewhere else where it said so.
+    /// Address on which it listens. It differs from [`Self::address`] if another one is advertised.
     #[must_use]
     pub fn listens_at(&self) -> SocketAddr {
         self.listens_at
     }
 
-    /// Who belongs to the cluster, as far as it knows.
+    /// The shard map as this node knows it.
     #[must_use]
     pub fn map(&self) -> &SharedMap {
         &self.map
     }
 }
 
-/// How nodes speak with each other.
+/// Options of a node: security, links to other nodes, and membership.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
     pub security: Security,
-    /// How other nodes are called, but for the security.
+    /// Options of connections to other nodes. The field `security` above replaces theirs.
     pub link: LinkOptions,
-    /// How a gateway's statements gather rows where their session says nothing else.
+    /// Default gather mode of a gateway's statements, for sessions that set none.
     pub gathering: Gathering,
-    /// Where gateways reach a worker, if that is not where it listens.
+    /// Address at which gateways reach a worker, if it differs from the listening address.
     pub advertised: Option<SocketAddr>,
-    /// The gateway that makes the map and all definitions, where a gateway is to be a further one.
+    /// The first gateway, which makes the map and all definitions. Set for further gateways only.
     pub first: Option<SocketAddr>,
     /// Number of workers that must have joined a gateway before it makes tables; at least one.
     pub expected_workers: usize,
-    /// Who hears, in a sentence each time, what keeps a worker from joining, or a further gateway
-    /// from following the first one.
+    /// Callback for messages, one sentence each, about why a worker cannot join or why a further
+    /// gateway cannot follow the first one.
     pub told: Option<Told>,
 }
 
-/// Somebody who hears of things.
+/// A callback that receives messages for the operator of the cluster.
 pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl NodeOptions {
@@ -90,12 +90,12 @@ impl NodeOptions {
     }
 }
 
-/// Starts a gateway over a database: it makes the map, and lets workers in. A further one hands on
-/// who comes, and follows the first one from then on.
+/// Starts a gateway over a database. The first gateway makes the map and admits workers. A further
+/// gateway forwards workers that join to the first one, and follows its definitions.
 ///
 /// # Errors
-/// Where its port is taken, it would be open to everybody, or its journal cannot be kept; for a
-/// further one, where it cannot follow, or knows nothing yet and the first one is away.
+/// If its port is taken, it would be open to everybody, or its journal cannot be kept. A further
+/// gateway also fails if it cannot follow, or knows no definitions yet and the first one is away.
 pub fn start_gateway<'a>(
     database: &'a Database,
     listen: SocketAddr,
@@ -136,7 +136,7 @@ pub fn start_gateway<'a>(
     })
 }
 
-/// A gateway that makes the map. Buckets that may have rows stay where they are.
+/// The membership role of a gateway that makes the map. Buckets that may have rows do not move.
 fn makes(gateway: &Arc<Gateway>, link: LinkOptions) -> Making {
     let asked = Arc::clone(gateway);
     let moving = Box::new(move || match asked.had_tables() {
@@ -149,7 +149,7 @@ fn makes(gateway: &Arc<Gateway>, link: LinkOptions) -> Making {
 /// Starts a worker over a database in a process, and lets it join its gateways.
 ///
 /// # Errors
-/// Where its port is taken, it would be open to everybody, nobody could find it, or its journal
+/// If its port is taken, it would be open to everybody, its address is unspecified, or its journal
 /// cannot be kept.
 pub fn start_worker<'a>(
     database: Database,
@@ -187,7 +187,7 @@ pub fn start_worker<'a>(
                 told(&refusal);
             }
         };
-        // Gateways that are away are called again.
+        // A gateway that is away is called again until it answers.
         let gateways =
             gateways.into_iter().map(|address| process.gateway(address, &link)).collect();
         let joining = keep_joining(joining, gateways, map.clone(), each);
@@ -204,10 +204,10 @@ fn nowhere(address: SocketAddr) -> Error {
 
 const ID_NAME: &str = "node-id";
 
-/// The number that a node goes by: made when it is first asked for, and kept in a directory.
+/// The number of a node. It is generated on the first call and stored in the directory.
 ///
 /// # Errors
-/// Where it cannot be read or kept.
+/// If it cannot be read or stored.
 pub fn node_id(env: &Env, directory: &Path) -> Result<u64> {
     let path = directory.join(ID_NAME);
     let failed = |error: std::io::Error| {
@@ -220,7 +220,7 @@ pub fn node_id(env: &Env, directory: &Path) -> Result<u64> {
         file.read_exact_at(&mut bytes, 0).map_err(failed)?;
         return Ok(u64::from_le_bytes(bytes));
     }
-    // People read it, and type it. 0 is no worker's.
+    // People read and type this number, so it is short. No worker has number 0.
     let id = 1 + env.random.next_u64() % 999_999_999;
     let file = env.files.open(&path, OpenMode::CreateNew).map_err(failed)?;
     file.write_all_at(&id.to_le_bytes(), 0).map_err(failed)?;

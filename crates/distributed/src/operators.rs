@@ -1,4 +1,4 @@
-//! The steps of a fragment, as a worker does them.
+//! Builds the plan of a fragment on a worker, step by step.
 
 use std::sync::Arc;
 
@@ -28,11 +28,10 @@ use crate::rows;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The plan of a fragment over the rows of this worker, as they are now. They come in one
-/// partition.
+/// The plan of a fragment over the current rows of this worker. It has one output partition.
 ///
 /// # Errors
-/// Where it is none, or there is no such table.
+/// If the fragment is malformed or its table does not exist.
 pub(crate) fn of_fragment(
     fragment: &wire::Fragment,
     place_base: u64,
@@ -61,10 +60,10 @@ pub(crate) fn of_fragment(
     plan(scan, &fragment.steps, reader, shards)
 }
 
-/// Its steps over a scan. Its rows come in one partition.
+/// Applies the steps to a scan. The result has one output partition.
 ///
 /// # Errors
-/// Where a step is none.
+/// If a step is malformed.
 fn plan(scan: Plan, steps: &[wire::Step], reader: &Reader, shards: &Shards) -> Result<Plan> {
     let mut plan = scan;
     for step in steps {
@@ -99,7 +98,7 @@ fn filtered(input: Plan, filter: &wire::Filter, reader: &Reader) -> Result<Plan>
         .apply_projection(filter.projects.then_some(columns))?
         .with_fetch(filter.fetch.map(number))
         .build()?;
-    // Each partition keeps its limit for itself.
+    // Each partition of a filter applies the limit for itself.
     match filter.fetch {
         Some(fetch) if filtered.properties().partitioning.partition_count() > 1 => {
             Ok(at_most(Arc::new(filtered), fetch))
@@ -194,7 +193,7 @@ fn sorted(input: Plan, sort: &wire::Sort, reader: &Reader) -> Result<Plan> {
     Ok(Arc::new(SortPreservingMergeExec::new(ordering, sort).with_fetch(fetch)))
 }
 
-/// So many rows at most, of all partitions together.
+/// Limits the rows of all partitions together.
 fn at_most(scan: Plan, rows: u64) -> Plan {
     limited(scan, &wire::Limit { skip: 0, fetch: Some(rows) })
 }

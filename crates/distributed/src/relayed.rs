@@ -1,12 +1,11 @@
-//! Rows that workers have encoded for a client, as the gateway hands them on.
+//! Relaying rows that workers encode for a client.
 //!
-//! A plan that is nothing but a scan whose rows come in any order leaves nothing to be done here.
-//! Its fragment then says the form that the client reads, and what the workers send is handed on
-//! part by part, from whichever worker has one, or as the session wants it ([`FanIn`]). Nobody
-//! opens it.
+//! If a plan is nothing but a scan whose rows come in any order, the gateway has nothing to
+//! compute. Its fragment then names the client's format, and the gateway forwards the workers'
+//! parts as they arrive, or in the mode of the session ([`FanIn`]), without decoding them.
 //!
-//! Where there is a limit over the rows of all workers ([`window`]), the rows of parts are counted,
-//! and only the part in which it lies is cut.
+//! If there is a limit over the rows of all workers ([`window`]), the rows of parts are counted,
+//! and only the part with the limit in it is cut.
 
 mod window;
 
@@ -35,7 +34,7 @@ use crate::gateway::Shared;
 use crate::rows;
 use crate::scan::{Opening, RemoteScan};
 
-/// The scan that a plan is, where it is nothing else than one, and which of its rows it has.
+/// The scan of a plan that consists of nothing else, and the window of its rows.
 pub(crate) fn only_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&RemoteScan, Window)> {
     let (mut window, mut plan) = (Window::default(), plan);
     if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
@@ -49,7 +48,8 @@ pub(crate) fn only_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&RemoteScan, W
     Some((plan.downcast_ref::<RemoteScan>()?, window))
 }
 
-/// The rows of a scan in a form, those in a window; `None` where nobody has words for it.
+/// The rows of a scan in a client's format, limited to a window. Returns `None` if the format
+/// cannot be encoded by workers.
 pub(crate) fn encoded(
     scan: &RemoteScan,
     window: Window,
@@ -102,7 +102,7 @@ fn ask_all(shared: &Arc<Shared>, questions: Questions) -> impl Iterator<Item = O
     })
 }
 
-/// What one worker sends. Dropping it ends the worker's work.
+/// The parts of one worker. Dropping the stream cancels the worker's work.
 fn parts(opening: Opening) -> PartStream {
     let opened = async move { opening.await.map_err(|died| Error::internal(died.to_string()))? };
     opened.map_ok(parts_of).try_flatten_stream().boxed()
@@ -131,7 +131,7 @@ fn in_turns(shared: &Arc<Shared>, questions: Questions) -> PartStream {
     parts.try_flatten_stream().boxed()
 }
 
-/// Asks all workers at once, and puts what they send into one queue.
+/// Asks all workers at once, and puts their parts into one queue.
 fn queued(shared: &Arc<Shared>, questions: Questions) -> PartStream {
     let (sender, queue) = mpsc::channel(1);
     let pumps: Vec<_> = ask_all(shared, questions)
@@ -147,12 +147,12 @@ fn queued(shared: &Arc<Shared>, questions: Questions) -> PartStream {
         })
         .collect();
     drop(sender);
-    // The pumps end with whoever reads.
+    // Dropping the stream ends the pumps.
     stream::unfold((queue, pumps), |(mut queue, mut pumps)| async {
         if let Some(part) = queue.recv().await {
             return Some((part, (queue, pumps)));
         }
-        // What a pump that broke down did not bring is no end of the rows.
+        // If a pump panicked, its rows are missing, so this is not the end.
         while let Some(pump) = pumps.pop() {
             if let Err(died) = pump.await {
                 return Some((Err(Error::internal(died.to_string())), (queue, Vec::new())));

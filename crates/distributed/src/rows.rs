@@ -1,4 +1,4 @@
-//! Rows as they travel: a stream in Arrow's IPC form, whose pieces are messages.
+//! Rows on the wire: a stream in Arrow's IPC format, cut into messages.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use bytes::Bytes;
 use thalweg_formats::flight::weight;
 use thalweg_types::{Error, Result, SqlState};
 
-/// What a message of an answer aims at, in bytes. A row that is longer travels alone.
+/// Target size of an answer's messages, in bytes. A longer row is sent alone.
 pub(crate) const MESSAGE_BYTES: usize = 1 << 20;
 
-/// Where text of a view is spread over more than so many times the bytes that are looked at, it is
-/// copied before it travels.
+/// A view column is copied before it is sent if its buffers are more than so many times as large as
+/// the values that it refers to.
 const SPREAD_MAX: usize = 2;
 
-/// The rows of a batch in parts of at most so many bytes, or of one row, cut as they are asked for.
+/// Cuts a batch into parts of at most so many bytes, or of one row. Parts are cut on demand.
 #[derive(Default)]
 pub(crate) struct Cuts {
-    /// The next one is the last.
+    /// Remaining parts in reverse order.
     left: Vec<RecordBatch>,
     bytes_max: usize,
 }
@@ -48,12 +48,12 @@ impl Iterator for Cuts {
     }
 }
 
-/// About how many bytes rows take on the wire, wherever these lie.
+/// Estimated size of rows on the wire, in bytes.
 fn bytes_of(rows: &RecordBatch) -> usize {
     rows.columns().iter().map(weight).sum()
 }
 
-/// Writes rows, message by message. Of rows without columns a message is their number.
+/// Writes rows, message by message. A batch without columns is sent as its number of rows.
 pub(crate) struct RowWriter {
     writer: StreamWriter<Vec<u8>>,
 }
@@ -67,14 +67,14 @@ impl RowWriter {
         Ok(RowWriter { writer })
     }
 
-    /// What was not taken yet; the schema, where that is the first time.
+    /// Takes the bytes written since the last call. The first ones are the schema.
     pub(crate) fn take(&mut self) -> Vec<u8> {
         std::mem::take(self.writer.get_mut())
     }
 
     pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<()> {
         if rows.num_columns() == 0 {
-            // Nothing but how many there are.
+            // Only the number of rows is sent.
             self.writer.get_mut().extend_from_slice(&(rows.num_rows() as u64).to_le_bytes());
             return Ok(());
         }
@@ -87,7 +87,7 @@ impl RowWriter {
     }
 }
 
-/// A view of a few texts may hold on to megabytes of others, within lists, too.
+/// Copies view columns, also inside lists, since a few values may hold megabytes of other values.
 fn compact(column: &ArrayRef) -> Result<ArrayRef> {
     Ok(match column.data_type() {
         DataType::Utf8View => compact_view::<StringViewType>(column),
@@ -137,12 +137,12 @@ pub(crate) struct RowReader {
     checked: bool,
 }
 
-/// The length of a message that is a number of rows without columns. Arrow's are longer.
+/// Length of a message that only counts rows. Arrow's messages are longer.
 const COUNT_BYTES: usize = 8;
 
 impl RowReader {
-    /// For rows of this schema: what the other side says of names is nothing to us. `None` takes
-    /// what comes.
+    /// A reader of rows with this schema: the sender's types must match, and its names are ignored.
+    /// With `None` the sender's schema is used.
     pub(crate) fn new(wanted: Option<SchemaRef>) -> RowReader {
         RowReader { decoder: StreamDecoder::new(), wanted, checked: false }
     }
@@ -191,7 +191,7 @@ impl RowReader {
     }
 }
 
-/// A whole stream, of rows with columns.
+/// Encodes a whole stream, of rows with columns.
 pub(crate) fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<Bytes> {
     let mut writer =
         RowWriter { writer: StreamWriter::try_new(Vec::new(), schema).map_err(unwritten)? };
@@ -201,7 +201,7 @@ pub(crate) fn encode(schema: &Schema, batches: &[RecordBatch]) -> Result<Bytes> 
     Ok(writer.take().into())
 }
 
-/// The batches of a whole stream.
+/// Decodes a whole stream.
 pub(crate) fn decode(stream: &[u8]) -> Result<(SchemaRef, Vec<RecordBatch>)> {
     let reader = StreamReader::try_new(stream, None).map_err(unread)?;
     let schema = reader.schema();

@@ -1,11 +1,10 @@
 //! A fragment as an operator of the gateway: a scan of one table on the workers that own its rows,
-//! and what they do with the rows before they send them.
+//! with the steps that they apply before they send the rows.
 //!
-//! Each worker is a partition, or each process that several workers run in ([`targets`]), unless
-//! there are very many ([`crate::lanes`]). Its stream is opened
-//! when the partition is executed, so that all open at once unless the session wants otherwise
-//! ([`reading`]); it is read when somebody wants rows, so that a slow client slows the workers
-//! down; and dropping it ends the work on the worker.
+//! Each worker is a partition, or each process of workers ([`targets`]), unless there are very many
+//! ([`crate::lanes`]). A partition's stream is opened when the partition is executed, so that all
+//! open at once unless the session wants otherwise ([`reading`]). It is read on demand, so that a
+//! slow client slows the workers down. Dropping it cancels the work on the worker.
 
 mod estimates;
 mod keys;
@@ -53,54 +52,54 @@ use crate::gateway::Shared;
 use crate::hidden::Hidden;
 use crate::relayed::Window;
 
-/// Larger fragments are sent whole each time: workers keep a thousand.
+/// Size limit of fragments that workers cache, in bytes. Larger ones are sent in full each time.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Clone)]
 pub(crate) struct RemoteScan {
     shared: Arc<Shared>,
-    /// What was asked for, with parameters in it.
+    /// The requested scan, with parameters in its filter.
     wanted: WorkerScan,
     table: Arc<TableSchema>,
     pub(crate) targets: Targets,
-    /// Whether workers of one process may be asked by one stream.
+    /// True if one stream may cover several workers of a process.
     together: bool,
     fragment: wire::Fragment,
     pub(crate) writer: Writer,
-    /// The steps in words.
+    /// The steps as text, for EXPLAIN.
     told: Vec<String>,
-    /// The values of this run, where the plan is that of another one.
+    /// Parameter values of this run, if the plan was made for another one.
     values_of_run: Option<Bytes>,
-    /// About how many rows the table had when the scan was planned.
+    /// Estimated number of rows of the table when the scan was planned.
     planned: Option<usize>,
-    /// About how many rows there are, before any step.
+    /// Estimated number of rows without any steps; `None` if there are steps.
     rows: Option<usize>,
-    /// About how many rows the workers send.
+    /// Estimated number of rows that the workers send.
     sent: Option<usize>,
-    /// About how many different values each column has on a worker, where that is known.
+    /// Estimated number of distinct values of each column on a worker, if known.
     values: Vec<Option<usize>>,
-    /// Which of its columns says on which worker a row lies.
+    /// Index of the shard key among its columns.
     shard_key: Option<usize>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     gathering: Gathering,
-    /// Whether it is going to be asked for again.
+    /// True if it will probably run again.
     is_kept: bool,
-    /// The run whose partitions have not all begun.
+    /// The run of which some partitions have not begun.
     run: Arc<Mutex<Option<Arc<Run>>>>,
-    /// How many partitions read all streams, where not each has its own.
+    /// Number of partitions that share all streams; `None` if each stream has its own partition.
     lanes: Option<usize>,
-    /// Whether nothing is left to be done with the rows.
+    /// True if the gateway forwards the rows without decoding them.
     is_relayed: bool,
-    /// Why what is done with the rows does not run in stages, where it might.
+    /// The reason why the plan above does not run in stages, if that was considered.
     gathered: Option<Arc<str>>,
-    /// Keys that its rows have to have.
+    /// Semi-join filters on its rows.
     among: Vec<AmongKeys>,
     /// Rows that it leaves out.
     hidden: Arc<Hidden>,
 }
 
-/// A worker's answer that has not begun yet. Dropping it ends the question.
+/// The future answer of a worker. Dropping it cancels the request.
 pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 
 impl RemoteScan {
@@ -109,12 +108,12 @@ impl RemoteScan {
         let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_kept } =
             scan;
         let known = filter.as_ref().filter(|_| !is_kept).map(with_values).transpose()?;
-        // A place tells of one worker.
+        // A row handle identifies a row of one worker only, so such rows need separate streams.
         let has_places = projection.iter().any(|place| *place >= table.columns.len());
         let together = gathering.together && !has_places && hidden.is_empty();
         let targets = Targets::of(shared, &table, known.as_ref(), together).map_err(external)?;
         let mut writer = Writer::default();
-        // What has no word prunes no chunks.
+        // A filter that cannot be serialized is not used to skip chunks.
         let filter = filter.and_then(|filter| writer.expression(&filter, &schema));
         let id = |place: &usize| table.columns.get(*place).map_or(0, |column| column.id.0 + 1);
         let fragment = wire::Fragment {
@@ -142,7 +141,7 @@ impl RemoteScan {
             EmissionType::Incremental,
             Boundedness::Bounded,
         )
-        // It gives way itself, between batches.
+        // It yields between batches itself.
         .with_scheduling_type(SchedulingType::Cooperative);
         Ok(RemoteScan {
             shared: Arc::clone(shared),
@@ -172,8 +171,8 @@ impl RemoteScan {
         })
     }
 
-    /// The same for a run with the values that parameters have now; `None` where the plan around
-    /// it was made for a table of another size, or for fewer workers.
+    /// The scan for another run, with the current parameter values. Returns `None` if the plan
+    /// around it was made for a table of another size, or for fewer streams.
     pub(crate) fn again(&self, gathering: Gathering) -> Result<Option<RemoteScan>> {
         let now = self.shared.row_count(self.table.id);
         let wanted = WorkerScan { gathering, is_kept: false, ..self.wanted.clone() };
@@ -183,8 +182,9 @@ impl RemoteScan {
         Ok(fits.then(|| RemoteScan { is_kept: true, ..scan }))
     }
 
-    /// The same in the plan of another run, with the values that parameters have now; `None` where
-    /// workers would be given something else to do, or the rows of keys that only that run had.
+    /// The folded scan for another run of its plan, with the current parameter values. Returns
+    /// `None` if the plan does not fit the table's size or targets, or has semi-join filters of
+    /// another run.
     pub(crate) fn same_again(&self) -> Result<Option<RemoteScan>> {
         let (planned, now) = (self.planned, self.shared.row_count(self.table.id));
         let fits = is_about(planned.unwrap_or_default(), now.unwrap_or_default());
@@ -201,8 +201,8 @@ impl RemoteScan {
         Ok(are_as_many.then(|| RemoteScan { targets, values_of_run, run, metrics, ..self.clone() }))
     }
 
-    /// Whether its rows may be relayed, where nothing is to be done with them but to count those in
-    /// a window. A limit of all workers together is for the gateway to count.
+    /// True if its rows can be relayed when the gateway only counts those in `window`. A limit over
+    /// all workers has to be counted by the gateway.
     pub(crate) fn may_relay(&self, window: &Window) -> bool {
         use wire::step::Kind;
         let limits = |step: &wire::Step| match &step.kind {
@@ -216,7 +216,7 @@ impl RemoteScan {
         self.gathering.relays && (!is_limited || is_counted)
     }
 
-    /// The same as a plan that leaves nothing to be done with its rows.
+    /// Marks the scan as one whose rows are forwarded without decoding.
     pub(crate) fn relayed(&self) -> RemoteScan {
         RemoteScan { is_relayed: true, ..self.clone() }
     }
@@ -225,7 +225,7 @@ impl RemoteScan {
         self.is_relayed
     }
 
-    /// The run that a partition belongs to which begins now.
+    /// The run of a partition that begins now.
     fn run(&self) -> thalweg_types::Result<Arc<Run>> {
         let mut current = self.run.lock();
         let run = match current.take() {
@@ -249,27 +249,27 @@ impl RemoteScan {
         self.gathering.stages
     }
 
-    /// About how many rows its workers send, where that is known, if no keys leave any out.
+    /// Estimated number of rows that its workers send, before semi-join filters; `None` if unknown.
     pub(crate) fn sent(&self) -> Option<usize> {
         self.sent
     }
 
-    /// About what part of these has the keys that it waits for.
+    /// Estimated fraction of these rows that pass its semi-join filters.
     pub(crate) fn share_of_keys(&self) -> f64 {
         self.among.iter().map(|among| among.keys.share()).product()
     }
 
-    /// The place of the column that says on which worker a row lies, where it is still there.
+    /// Index of the column that decides on which worker a row lies, if the steps keep it.
     pub(crate) fn shard_key(&self) -> Option<usize> {
         self.shard_key
     }
 
-    /// Whom it asks, each of them a partition.
+    /// The streams, of which each is a partition.
     pub(crate) fn streams(&self) -> &[Asked] {
         &self.targets.streams
     }
 
-    /// The same with so many partitions, each of which reads a share of the streams.
+    /// Limits the partitions to `lanes`, each of which reads a share of the streams.
     pub(crate) fn in_lanes(&self, lanes: usize) -> RemoteScan {
         let dealt = Partitioning::UnknownPartitioning(lanes);
         let properties = self.properties.as_ref().clone().with_partitioning(dealt);
@@ -293,13 +293,13 @@ impl RemoteScan {
         })))
     }
 
-    /// The same, which tells why no stages are made over it.
+    /// Stores the reason why no stages are made over the scan.
     pub(crate) fn gathered(&self, why: &Arc<str>) -> RemoteScan {
         RemoteScan { gathered: Some(Arc::clone(why)), ..self.clone() }
     }
 
-    /// The same with whole groups in place of the parts of which each worker would send its own,
-    /// where each of them lies on one worker.
+    /// Replaces a partial aggregate by a whole one, if each group lies on one worker. `groups` are
+    /// the properties of the final aggregate.
     pub(crate) fn of_whole_groups(&self, groups: &EquivalenceProperties) -> Option<RemoteScan> {
         use wire::step::Kind;
         if self.shard_key.is_none() && self.targets.streams.len() > 1 {
@@ -315,7 +315,7 @@ impl RemoteScan {
         if let Some(told) = more.told.last_mut() {
             *told = told.replacen("partial ", "", 1);
         }
-        // Whoever is above relies on columns that are constant.
+        // Operators above rely on columns that are constant.
         let mut equal = groups.clone();
         equal.clear_orderings();
         more.properties = Arc::new(PlanProperties::new(
@@ -329,10 +329,10 @@ impl RemoteScan {
         Some(more)
     }
 
-    /// What each of all workers does for it as a part of stages; `None` where it is not asked.
+    /// Each worker's fragment for a leaf of stages; `None` for workers that are not asked.
     ///
     /// # Errors
-    /// Where the question cannot be put.
+    /// If the fragment cannot be encoded.
     pub(crate) fn parts(
         &self,
         workers: usize,
@@ -347,7 +347,7 @@ impl RemoteScan {
         Ok(parts)
     }
 
-    /// The question to each that is asked, for rows in a form.
+    /// The request to each stream's worker, for rows in a client's format.
     pub(crate) fn questions(
         &self,
         form: wire::RowForm,
@@ -361,7 +361,7 @@ impl RemoteScan {
         &self.shared
     }
 
-    /// The same with one step more, which makes of it what `replaced` is.
+    /// Appends a step, which does the work of the operator `replaced`.
     pub(crate) fn with_step(
         &self,
         step: wire::step::Kind,
@@ -387,7 +387,7 @@ impl RemoteScan {
         more
     }
 
-    /// The same with a step that changes neither columns nor partitions.
+    /// Appends a limit, which changes neither columns nor partitions.
     pub(crate) fn limited(&self, fetch: usize) -> RemoteScan {
         let mut more = self.clone();
         let limit = wire::Limit { skip: 0, fetch: Some(fetch as u64) };
@@ -396,7 +396,7 @@ impl RemoteScan {
         more
     }
 
-    /// Whether each worker sends so few rows already.
+    /// True if the last step limits each worker's rows.
     pub(crate) fn is_limited(&self) -> bool {
         use wire::step::Kind;
         match self.fragment.steps.last().and_then(|step| step.kind.as_ref()) {
@@ -406,16 +406,16 @@ impl RemoteScan {
         }
     }
 
-    /// Whether its rows come at once, when all of a worker's work is done: then an answer that
-    /// began before would be sent, and noticed here, twice. Workers that are asked one after the
-    /// other work at once all the same.
+    /// True if an answer should begin only with its first rows. The rows of an aggregate come when
+    /// a worker has finished its work, so an earlier beginning would cost both sides an extra
+    /// wake-up. In sync mode each worker must begin early, since the next one is asked after that.
     fn begins_with_rows(&self) -> bool {
         use wire::step::Kind;
         let is_aggregate = |step: &wire::Step| matches!(step.kind, Some(Kind::Aggregate(_)));
         self.gathering.fan_in != FanIn::Sync && self.fragment.steps.iter().any(is_aggregate)
     }
 
-    /// What all workers are asked.
+    /// The part of the request that is the same for all workers.
     fn asked(&self, form: Option<wire::RowForm>) -> thalweg_types::Result<wire::Fragment> {
         let fields = self.writer.fields()?;
         let memory_limit = self.gathering.memory.map(|bytes| bytes as u64);
@@ -429,7 +429,7 @@ impl RemoteScan {
             ..self.fragment.clone()
         };
         if self.is_kept && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
-            // 0 is no number.
+            // Number 0 means that the fragment is not cached.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
         }
         asked.values = match (&self.values_of_run, self.writer.values()?) {
@@ -439,7 +439,7 @@ impl RemoteScan {
         Ok(asked)
     }
 
-    /// What is asked of all workers, for those of one stream.
+    /// The request to the workers of one stream.
     fn question(
         &self,
         asked: &wire::Fragment,
@@ -453,12 +453,12 @@ impl RemoteScan {
     }
 }
 
-/// Scans of workers, as such that wait for the keys of joins.
+/// Finds scans of workers that can wait for semi-join filters.
 pub(crate) const REMOTE: AsLeaf =
     |plan| plan.downcast_ref::<RemoteScan>().map(|scan| scan as &dyn Leaf);
 
 impl Leaf for RemoteScan {
-    /// Those that its workers send.
+    /// Estimated number of rows that its workers send.
     #[expect(clippy::misnamed_getters, reason = "a scan has other rows, too")]
     fn rows(&self) -> Option<usize> {
         self.sent

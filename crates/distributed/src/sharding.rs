@@ -1,7 +1,7 @@
-//! Which bucket a row belongs to, and which buckets a predicate leaves.
+//! The bucket of a row, and the buckets that a filter leaves.
 //!
-//! The bytes that are hashed are part of the format: equal values have equal bytes whatever the
-//! width of their type, and they never change.
+//! The hashed bytes are part of the storage format and never change. Equal values have equal bytes,
+//! whatever the width of their type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Lit
 use thalweg_cluster::map::ShardMap;
 use thalweg_types::{Bucket, Error, Result, bucket_of};
 
-/// The bucket of each value of a shard key. NULL has one of its own.
+/// The bucket of each value of a shard key. All NULLs have the same bucket.
 ///
 /// # Errors
-/// Where the values are of a type that no column has.
+/// If no column can have the type of the values.
 pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
     let misfit = |error| Error::internal("a shard key cannot be read").with_source(error);
     let nulls = |place: usize| key.is_null(place).then(|| bucket_of(&[]));
@@ -48,7 +48,7 @@ pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
         DataType::Float32 | DataType::Float64 => {
             let float = cast(key, &DataType::Float64).map_err(misfit)?;
             let float = float.as_primitive::<Float64Type>();
-            // Zero has two forms, which are equal, and so has what is no number.
+            // Positive and negative zero are equal and share a bucket, and so do all NaNs.
             let bucket = |place| match float.value(place) {
                 0.0 => bucket_of(&0.0_f64.to_le_bytes()),
                 value if value.is_nan() => bucket_of(&f64::NAN.to_le_bytes()),
@@ -73,7 +73,7 @@ pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
             let bucket = |place| bucket_of(bytes.value(place));
             places.map(|place| nulls(place).unwrap_or_else(|| bucket(place))).collect()
         }
-        // Arrays, intervals and very large numbers: as they are written.
+        // Arrays, intervals and very large numbers are hashed as text.
         _ => {
             let options = FormatOptions::default();
             let text = ArrayFormatter::try_new(key, &options).map_err(misfit)?;
@@ -83,19 +83,19 @@ pub(crate) fn buckets(key: &ArrayRef) -> Result<Vec<Bucket>> {
     })
 }
 
-/// Rows of which one worker owns all.
+/// The rows that one worker owns.
 pub(crate) struct Dealt {
-    /// Its place in the map.
+    /// Index of the worker in the map.
     pub(crate) owner: usize,
-    /// Which of all rows these are, ascending.
+    /// Indexes of these rows among all, ascending.
     pub(crate) which: Vec<u32>,
     pub(crate) rows: RecordBatch,
 }
 
-/// Deals rows out to the workers that own what they have in a column.
+/// Splits rows by the workers that own their values in a column.
 ///
 /// # Errors
-/// As [`buckets`], and where nobody owns a bucket.
+/// As for [`buckets`], and if a bucket has no owner.
 pub(crate) fn dealt(rows: &RecordBatch, column: usize, map: &ShardMap) -> Result<Vec<Dealt>> {
     let mut owners: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for (row, bucket) in (0_u32..).zip(buckets(rows.column(column))?) {
@@ -111,10 +111,10 @@ pub(crate) fn dealt(rows: &RecordBatch, column: usize, map: &ShardMap) -> Result
     dealt.collect()
 }
 
-/// Those of some shard keys whose rows lie on the workers at these places of the map, ascending.
+/// Selects the shard keys whose rows lie on the workers at these indexes of the map, which ascend.
 ///
 /// # Errors
-/// As [`buckets`], and where nobody owns a bucket.
+/// As for [`buckets`], and if a bucket has no owner.
 pub(crate) fn owned(keys: &ArrayRef, places: &[usize], map: &ShardMap) -> Result<ArrayRef> {
     let is_owned = |bucket: Bucket| Ok(places.binary_search(&map.owner(bucket)?).is_ok());
     let owned: BooleanArray =
@@ -126,7 +126,8 @@ fn misfit(error: ArrowError) -> Error {
     Error::internal("rows cannot be dealt out").with_source(error)
 }
 
-/// The buckets in which rows may be for which a filter is true; `None` where that may be any.
+/// The buckets of all rows for which a filter can be true; `None` if the filter does not restrict
+/// them.
 pub(crate) fn buckets_of(
     filter: &Arc<dyn PhysicalExpr>,
     shard_key: usize,
@@ -169,7 +170,7 @@ fn column_of(expression: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     Some(expression.downcast_ref::<Column>()?.index())
 }
 
-/// The bucket of a literal, as it would be in a column of this type.
+/// The bucket of a literal that is cast to the type of the column.
 fn bucket(value: &Arc<dyn PhysicalExpr>, key_type: &DataType) -> Option<u16> {
     let value = value.downcast_ref::<Literal>()?.value().cast_to(key_type).ok()?;
     let bucket = buckets(&value.to_array_of_size(1).ok()?).ok()?;
@@ -186,7 +187,7 @@ mod tests {
 
     type Expression = Arc<dyn PhysicalExpr>;
 
-    /// The places of the shard key, and of a column that is none.
+    /// Index of the shard key, and of another column.
     const KEY: usize = 1;
     const OTHER: usize = 0;
 
@@ -214,7 +215,7 @@ mod tests {
         is(lit(key))
     }
 
-    /// A condition that tells nothing of the shard key.
+    /// A filter that does not restrict the shard key.
     fn of_other() -> Expression {
         binary(column(OTHER), Operator::Eq, lit(8_i64))
     }
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(left_by(&or(is_key(8), is_key(8))), buckets_of_keys(&[8]));
         let many = or(or(is_key(8), is_one_of(&[10, 12])), or(is_key(0), is_key(10)));
         assert_eq!(left_by(&many), buckets_of_keys(&[0, 8, 10, 12]));
-        // Rows of which the other condition is true may be anywhere.
+        // The other filter can be true for rows of any bucket.
         assert_eq!(left_by(&or(is_key(8), of_other())), None);
         assert_eq!(left_by(&or(of_other(), is_one_of(&[8, 10]))), None);
     }

@@ -1,19 +1,20 @@
-//! Queries that run between workers: joins that are not on the shard key, groupings and windows
+//! Queries that run between workers: joins that are not on the shard key, and groupings and windows
 //! with many groups.
 //!
-//! A plan of a gateway is operators over [`RemoteScan`]s, whose rows all come to the gateway. Where
-//! fewer bytes come to one node by it ([`choice`]), the plan is cut into *stages* instead. A stage
-//! has a task on each worker; the tasks of the lowest ones read the worker's own rows, and those
-//! above read what all tasks below dealt out to them by a hash, or sent to each of them. The
-//! gateway reads the last stage.
+//! A gateway's plan has operators over [`RemoteScan`]s, whose rows all come to the gateway. If that
+//! moves more bytes to one node than necessary ([`choice`]), the plan is cut into *stages* instead.
+//! A stage has a task on each worker. The tasks of the lowest stages read the worker's own rows.
+//! The tasks above read the rows that all tasks below partition by hash or broadcast. The gateway
+//! reads the last stage.
 //!
-//! Where to cut, and running a task, is `datafusion-distributed`'s; nothing outside of this module
-//! knows of it. What nodes say to each other are questions as all others ([`Exchange`]): over
-//! connections that are secured alike, with the version of the map and the number of definitions.
+//! Cutting plans and running tasks is left to `datafusion-distributed`, which no other module uses.
+//! Messages of stages between nodes are requests like all others ([`Exchange`]): over equally
+//! secured connections, with the version of the map and the number of definitions.
 //!
-//! Promises: a plan of which a part could not travel, or would mean something else in many tasks,
-//! stays at the gateway; its answer is the same. A task that fails, or whose worker is gone, fails
-//! the query with an error that says where. Nothing is left of a query that nobody reads any more.
+//! Invariants: a plan stays at the gateway if a part of it cannot be serialized, or would have
+//! another meaning in many tasks; its answer is the same. A task that fails, or whose worker is
+//! gone, fails the query with an error that names the worker. No task outlives the reader of its
+//! query.
 
 mod channel;
 mod choice;
@@ -48,18 +49,18 @@ pub(crate) use serving::Tasks;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// What carries the questions of stages between nodes.
+/// Transport of requests for stages between nodes.
 pub(crate) trait Exchange: Send + Sync + 'static {
-    /// Asks a worker. Dropping what this gives ends the question.
+    /// Sends a request to a worker. Dropping the returned task cancels the request.
     fn ask(&self, worker: NodeName, kind: Kind) -> Opening;
 }
 
-/// What makes stages of plans.
+/// Cuts plans into stages.
 trait Distributor: Send + Sync {
-    /// Says where its tasks run.
+    /// Number of workers on which tasks run.
     fn workers(&self) -> usize;
 
-    /// The same plan in stages, which tells why it is; or why it cannot be.
+    /// The plan in stages, with `why` for EXPLAIN; or the reason why it cannot be cut.
     fn distribute(
         &self,
         plan: &Plan,
@@ -68,7 +69,7 @@ trait Distributor: Send + Sync {
     ) -> std::result::Result<Plan, String>;
 }
 
-/// Makes stages of plans, behind the pass that folds work into their scans.
+/// The planner step that cuts plans into stages, after operators were folded into their scans.
 pub(crate) struct RunAsStages {
     distributor: Box<dyn Distributor>,
 }
@@ -107,7 +108,7 @@ impl fmt::Debug for RunAsStages {
 }
 
 impl RunAsStages {
-    /// What becomes of a plan into whose scans everything is folded that workers do alone.
+    /// Decides on a plan whose scans contain all operators that workers can run alone.
     pub(crate) fn planned(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {
         let partitions = config.execution.target_partitions;
         let Some(analyze) = plan.downcast_ref::<AnalyzeExec>() else {
@@ -118,7 +119,7 @@ impl RunAsStages {
     }
 }
 
-/// What the session wants; `None` where no worker is asked.
+/// The session's setting for stages; `None` if the plan asks no worker.
 fn wish(plan: &Plan) -> Result<Option<Stages>> {
     let mut wish = None;
     plan.apply(|node| {
@@ -131,7 +132,7 @@ fn wish(plan: &Plan) -> Result<Option<Stages>> {
     Ok(wish)
 }
 
-/// Lets the scans tell why they are gathered.
+/// Stores in the scans why they are gathered, for EXPLAIN.
 fn told(plan: Plan, why: &Arc<str>) -> Result<Plan> {
     let told = plan.transform_up(|node| match node.downcast_ref::<RemoteScan>() {
         Some(scan) => Ok(Transformed::yes(Arc::new(scan.gathered(why)) as Plan)),

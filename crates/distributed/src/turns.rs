@@ -1,8 +1,8 @@
-//! Messages that change one thing after the other, of which some are under way at once.
+//! Keeps messages of a stream in order while several of them are under way.
 //!
-//! Each waits for the one before it. A late one must not be done behind a later one: a gateway
-//! gives a worker up that hangs, and goes on when it is back. What was given up may still lie in a
-//! socket then.
+//! Each message waits for its predecessor. A late message must not run after a later one: a gateway
+//! gives up a worker that hangs and goes on when it is back, while the abandoned message may still
+//! be in a socket.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// How long a message waits for the one before it, which is under way when it is sent.
+/// Longest time that a message waits for its predecessor, which is under way when it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// So many streams are remembered since they last sent anything.
+/// Size of one generation of remembered streams.
 const STREAMS_MAX: usize = 65_536;
 
 #[derive(Default)]
 pub(crate) struct Turns(Mutex<Streams>);
 
-/// The last turn of each stream. Those that send nothing for long are forgotten: all that were
-/// there when so many others have come.
+/// Number of the last message of each stream, in two generations. A stream that sends nothing while
+/// [`STREAMS_MAX`] others come is forgotten.
 #[derive(Default)]
 struct Streams {
     young: HashMap<u64, Arc<watch::Sender<u64>>>,
@@ -30,11 +30,11 @@ struct Streams {
 }
 
 impl Turns {
-    /// Does something when it is a message's turn, which is when the one that it is behind was
-    /// done. No other one of its stream comes between. Dropped before, it has done nothing.
+    /// Runs `work` in a message's turn, which is once message `behind` is done. Messages of one
+    /// stream never run concurrently. If the future is dropped before, nothing is done.
     ///
     /// # Errors
-    /// Where a later one was done, or the one before it does not come.
+    /// If a later message was done already, or the predecessor does not arrive in time.
     pub(crate) async fn take(
         &self,
         stream: u64,
@@ -44,7 +44,7 @@ impl Turns {
         let last = self.0.lock().last(stream);
         let mut before = last.subscribe();
         let before = timeout(PATIENCE, before.wait_for(|last| *last >= behind));
-        // Nobody closes it: it is held here.
+        // The channel cannot be closed while `last` is held.
         let came = before.await.is_ok();
         if !came {
             let message = format!("message {turn} is behind message {behind}, which did not come");
@@ -87,9 +87,9 @@ mod tests {
 
     use super::*;
 
-    /// Whether a message is done at once; nothing where it waits.
+    /// True if a message is done at once, false if it fails; `None` if it waits.
     fn now(turns: &Turns, stream: u64, behind: u64, turn: u64) -> Option<bool> {
-        // The runtime would make one wait that has been served often.
+        // The runtime's budget would make a task wait that has run for long.
         let taken = tokio::task::unconstrained(turns.take(stream, (behind, turn), || {}));
         Some(taken.now_or_never()?.is_ok())
     }

@@ -1,4 +1,4 @@
-//! A worker: what answers gateways out of one database.
+//! A worker: it answers gateways from one database.
 
 mod answers;
 mod encodings;
@@ -45,14 +45,14 @@ use crate::rows;
 use crate::stages::{Peers, Tasks};
 use crate::turns::Turns;
 
-/// How many buffers are kept for the next answers.
+/// Number of buffers pooled for the next answers.
 const BUFFERS_FREE_MAX: usize = 64;
-/// How often it is looked whether gateways still load what is kept for them.
+/// Interval of checks for loads whose gateways have gone silent.
 const LISTEN_EVERY: Duration = Duration::from_secs(10);
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Answers gateways. Clones share it.
+/// Answers requests of gateways. Clones share the worker.
 #[derive(Clone)]
 pub struct WorkerService {
     database: Database,
@@ -67,10 +67,11 @@ pub struct WorkerService {
 }
 
 impl WorkerService {
-    /// Makes a worker of a database, in a process, which reads what these other workers send.
+    /// Makes a worker of a database, in a process. Its tasks read what other workers send through
+    /// `peers`.
     ///
     /// # Errors
-    /// Where its journal cannot be kept.
+    /// If its journal cannot be kept.
     pub(crate) async fn new(
         database: Database,
         id: u64,
@@ -85,7 +86,7 @@ impl WorkerService {
         database.lets_go_first(encodings);
         let kept = Arc::new(KeptWrites::new(&database.env().clock));
         let listened_to = Arc::downgrade(&kept);
-        // It ends with the worker.
+        // The task ends with the worker.
         tokio::spawn(async move {
             let mut ticks = interval(LISTEN_EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -108,12 +109,12 @@ impl WorkerService {
         })
     }
 
-    /// What gateways know the process by that it runs in.
+    /// Number by which gateways know its process.
     pub(crate) fn process(&self) -> u64 {
         self.member.number()
     }
 
-    /// What it holds at the moment.
+    /// Current size of its tables, and the number of its streams.
     #[must_use]
     pub fn holdings(&self) -> Holdings {
         Holdings {
@@ -176,10 +177,10 @@ impl WorkerService {
         }
     }
 
-    /// Whether somebody who knows so many definitions may ask this here.
+    /// Checks that a caller with this number of definitions may send this request.
     ///
     /// # Errors
-    /// Where one of both sides is behind.
+    /// If this worker or the caller is behind.
     fn agrees(&self, definitions: u64, kind: &Kind) -> Result<()> {
         let known = self.shards.last_definition();
         if matches!(kind, Kind::Define(_) | Kind::Look(_) | Kind::Recall(_)) || definitions == known
@@ -191,8 +192,9 @@ impl WorkerService {
             return Err(Error::new(SqlState::STALE_DEFINITIONS, message()));
         }
         match kind {
-            // Rows of tasks are asked for after these began, by other workers, too, which do not
-            // say what they know. Whether a definition is the next one is seen with it.
+            // Rows of tasks are also read by other workers, which do not send their number of
+            // definitions: the task was checked when it began. `CanDefine` checks itself that its
+            // definition is the next one.
             Kind::TaskRows(_) | Kind::CanDefine(_) => Ok(()),
             Kind::BeginTask(_) if definitions == 0 => Ok(()),
             Kind::Write(write) if write.stage() == Stage::Forget => Ok(()),
@@ -204,7 +206,7 @@ impl WorkerService {
         chunks(&self.pool, OneMessage::of(message))
     }
 
-    /// Runs a fragment over rows, and sends what comes of it.
+    /// Runs a fragment and streams its rows.
     async fn run(
         &self,
         known: &Arc<Known>,
@@ -229,7 +231,7 @@ impl WorkerService {
         Ok(chunks(&self.pool, source.of(lent).behind(whole)))
     }
 
-    /// Takes out of a plan the chunks whose encodings are kept.
+    /// Splits off the chunks of a plan whose encodings are cached.
     fn split(&self, plan: Plan, form: &wire::RowForm) -> Result<(Plan, Option<WholeChunks>)> {
         let (whole, others) = whole_chunks(plan).map_err(told)?;
         let whole = match whole.is_empty() {
@@ -263,7 +265,8 @@ impl WorkerService {
         self.kept.keep(number, before + 1, is_load, changes)
     }
 
-    /// Hands all groups to the database before it waits for any of them.
+    /// Writes groups of rows. All groups are handed to the database before the first one is
+    /// awaited.
     async fn write_rows(&self, write: wire::WriteRows) -> Result<wire::RowsWritten> {
         let stopped = Arc::default();
         let mut groups = Vec::with_capacity(write.groups.len());
@@ -278,7 +281,7 @@ impl WorkerService {
         let hand_over = || {
             for (rows, failing, durability) in groups {
                 let (told, written) = oneshot::channel();
-                // Nobody waits where the gateway is gone.
+                // If the gateway is gone, there is no receiver.
                 let acknowledge = Box::new(move |written| drop(told.send(written)));
                 self.shards.write_rows(rows, failing, durability, acknowledge);
                 waiting.push(written);
@@ -316,12 +319,12 @@ impl Chunks for WorkerService {
     }
 }
 
-/// Whether something is asked of other workers of the process, too.
+/// True if a request also reads rows of other workers of the process.
 fn concerns_others(kind: &Kind) -> bool {
     match kind {
         Kind::Fragment(fragment) => !fragment.together.is_empty(),
         Kind::Kept(kept) => !kept.together.is_empty(),
-        // Its scans say.
+        // Only its scans tell, which are not decoded yet.
         Kind::BeginTask(_) => true,
         _ => false,
     }
@@ -331,12 +334,12 @@ fn malformed(why: &impl std::fmt::Display) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, format!("this asks a worker for nothing: {why}"))
 }
 
-/// A definition that came.
+/// Converts a received definition.
 pub(crate) fn known(definition: wire::Definition) -> Definition {
     Definition { number: definition.number, changes: definition.changes.into() }
 }
 
-/// How many bytes of memory something may take.
+/// Converts a memory limit in bytes.
 pub(crate) fn limit_of(bytes: u64) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
@@ -355,7 +358,7 @@ fn row_changes(write: &wire::TableWrite) -> Result<RowChanges> {
     })
 }
 
-/// What came for one table in several parts, as one.
+/// Merges the changes that arrived in several parts, by table.
 fn merged(parts: Vec<RowChanges>) -> Vec<RowChanges> {
     let mut tables: Vec<RowChanges> = Vec::new();
     for mut part in parts {
@@ -373,7 +376,7 @@ fn merged(parts: Vec<RowChanges>) -> Vec<RowChanges> {
     tables
 }
 
-/// Counts a stream for as long as it is there.
+/// Counts a stream while it exists.
 pub(crate) struct Counted(Arc<AtomicU64>);
 
 impl Counted {

@@ -1,4 +1,4 @@
-//! What a worker has to send, as the body of its answer.
+//! The body of a worker's answer.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -14,22 +14,22 @@ use tonic::Status;
 
 use super::{ChunkWriter, Pool};
 
-/// How far a source got.
+/// State of a source after it was polled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// There is more, or may be.
     More,
-    /// That was all.
+    /// The source has ended.
     End,
 }
 
-/// Something that has messages to send.
+/// A source of messages.
 pub trait Source: Send + 'static {
-    /// Writes messages until a chunk is full, or as many as there are at the moment. It is called
-    /// again when the network has taken a chunk: who reads slowly slows the source down.
+    /// Writes messages until a chunk is full, or as many as are available. It is called again when
+    /// the network has taken a chunk, so a slow reader slows the source down.
     ///
     /// # Errors
-    /// Ends the answer with this error, behind what was written before.
+    /// An error ends the answer, after the messages written before.
     fn poll_fill(
         &mut self,
         context: &mut Context<'_>,
@@ -37,7 +37,7 @@ pub trait Source: Send + 'static {
     ) -> Poll<Result<Fill>>;
 }
 
-/// A body of chunks, whose trailers say how it ended.
+/// A body of chunks, with the status of the answer in its trailers.
 pub struct ChunkBody<S> {
     source: S,
     writer: ChunkWriter,
@@ -46,6 +46,7 @@ pub struct ChunkBody<S> {
 }
 
 impl<S: Source> ChunkBody<S> {
+    /// A body that takes its buffers from `pool`.
     pub fn new(pool: Pool, source: S) -> ChunkBody<S> {
         ChunkBody { source, writer: ChunkWriter::new(pool), end: None, done: false }
     }
@@ -56,7 +57,7 @@ impl<S: Source> ChunkBody<S> {
                 Poll::Ready(Ok(Fill::More)) => {}
                 Poll::Ready(Ok(Fill::End)) => self.end = Some(Ok(())),
                 Poll::Ready(Err(error)) => self.end = Some(Err(error)),
-                // Nothing waits for a chunk to fill.
+                // Chunks are sent before they are full if the source has to wait.
                 Poll::Pending => {
                     return match self.writer.take_any() {
                         Some(chunk) => Poll::Ready(Some(chunk)),
@@ -101,12 +102,12 @@ impl<S: Source> Body for ChunkBody<S> {
     }
 }
 
-/// How an answer ended, as gRPC says it.
+/// gRPC trailers with the status of an answer.
 pub(crate) fn trailers(end: Result<(), Error>) -> HeaderMap {
     let status = end.map_or_else(|error| errors::status(&error), |()| Status::ok(""));
     let mut trailers = HeaderMap::new();
     if let Err(unsaid) = status.add_header(&mut trailers) {
-        // Only a message that is no header: the code is told.
+        // Only the message cannot be a header, so the code is sent alone.
         trailers.insert("grpc-status", HeaderValue::from(unsaid.code() as i32));
     }
     trailers

@@ -1,10 +1,10 @@
-//! Chunks into messages, where they lie.
+//! Cuts chunks into messages, in place.
 
 use bytes::{Bytes, BytesMut};
 use thalweg_protocol::{Malformed, PREFIX_BYTES};
 use thalweg_types::{Error, Result, SqlState};
 
-/// A message, as a view of what arrived.
+/// A message, as a view of the piece in which it arrived.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     bytes: &'a [u8],
@@ -12,7 +12,7 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The same bytes, to keep: not a copy.
+    /// The message as shared bytes, without a copy.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         self.piece.slice_ref(self.bytes)
@@ -27,28 +27,28 @@ impl std::ops::Deref for Message<'_> {
     }
 }
 
-/// Cuts messages out of pieces that know nothing of them.
+/// Cuts messages out of pieces, which may end anywhere.
 pub struct Cutter {
     bytes_max: usize,
-    /// The beginning of a prefix whose rest is still to come, or a whole one whose message is.
+    /// The start of an incomplete prefix, or the whole prefix of an incomplete message.
     prefix: [u8; PREFIX_BYTES],
     prefix_bytes: usize,
-    /// The beginning of that message.
+    /// The start of that message.
     begun: BytesMut,
 }
 
 impl Cutter {
-    /// For messages of at most so many bytes.
+    /// A cutter for messages of at most so many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Cutter {
         Cutter { bytes_max, prefix: [0; PREFIX_BYTES], prefix_bytes: 0, begun: BytesMut::new() }
     }
 
-    /// Hands over every message that is whole with this piece.
+    /// Calls `each` for every message that is complete with this piece.
     ///
     /// # Errors
-    /// The first error of `each`, or of a message that is compressed or too long. Nothing can be
-    /// made of the rest after that.
+    /// The first error of `each`, or of a message that is compressed or too long. The cutter cannot
+    /// be used after an error.
     pub fn feed<E: From<Error>>(
         &mut self,
         piece: &Bytes,
@@ -83,27 +83,27 @@ impl Cutter {
         Ok(())
     }
 
-    /// Whether nothing of a message is waiting for its rest.
+    /// True if no message is incomplete.
     #[must_use]
     pub fn is_between_messages(&self) -> bool {
         self.prefix_bytes == 0
     }
 
-    /// Keeps the beginning of a message.
+    /// Stores the start of a message.
     fn begin(&mut self, prefix: [u8; PREFIX_BYTES], beginning: &[u8], length: usize) {
         self.prefix = prefix;
         self.prefix_bytes = PREFIX_BYTES;
         if !beginning.is_empty() {
-            // What follows is copied once, into the place that it will have.
+            // Reserves the whole length, so that the rest is copied only once.
             self.begun.reserve(length);
             self.begun.extend_from_slice(beginning);
         }
     }
 
-    /// The message that has begun, if it is whole with what is left of this piece.
+    /// Completes the current message, if this piece has all the rest of it.
     fn complete(&mut self, length: usize, piece: &Bytes, rest: &mut &[u8]) -> Option<Bytes> {
         let missing = length - self.begun.len();
-        // Nothing of it came before, but the prefix: it can stay where it lies.
+        // Only its prefix came before, so the message can stay in place.
         if self.begun.is_empty()
             && let Some((bytes, behind)) = rest.split_at_checked(missing)
         {
@@ -117,7 +117,7 @@ impl Cutter {
         (taken.len() == missing).then(|| self.begun.split().freeze())
     }
 
-    /// The length of the message behind this prefix.
+    /// The length of the message after this prefix.
     #[inline]
     fn length(&self, prefix: [u8; PREFIX_BYTES]) -> Result<usize> {
         let [compressed, length @ ..] = prefix;

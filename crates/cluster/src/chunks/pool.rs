@@ -1,4 +1,4 @@
-//! Buffers that are used again.
+//! A pool of buffers.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use parking_lot::Mutex;
 
 use super::CHUNK_BYTES;
 
-/// A message of a whole chunk fits with its prefix.
+/// Room beyond a chunk, so that a message of a whole chunk fits with its prefix.
 const SPARE_BYTES: usize = 1_024;
 
-/// Buffers that hold a chunk each. Clones share them.
+/// A pool of buffers that hold a chunk each. Clones share it.
 ///
-/// A buffer comes back when the last reader of its bytes is gone, on whatever thread that is.
+/// A buffer returns when the last reader of its bytes is dropped, on any thread.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -21,7 +21,7 @@ pub struct Pool {
 struct Shared {
     free: Mutex<Vec<Vec<u8>>>,
     chunk_bytes: usize,
-    /// How many are kept for the next one who wants one.
+    /// Number of idle buffers that are kept.
     free_max: usize,
 }
 
@@ -32,14 +32,14 @@ pub(super) struct Buffer {
 }
 
 impl Pool {
-    /// Buffers for chunks of [`CHUNK_BYTES`], of which at most so many are kept that nobody uses.
+    /// A pool of buffers for chunks of [`CHUNK_BYTES`], of which at most so many are kept idle.
     #[must_use]
     pub fn new(free_max: usize) -> Pool {
         Pool::with_chunks_of(CHUNK_BYTES, free_max)
     }
 
-    /// The same for chunks of another size: where thousands of answers go out at once, a chunk that
-    /// is larger than what a reader takes ahead only lies about.
+    /// Like [`Self::new`], with chunks of another size. If thousands of answers are sent at once,
+    /// chunks that are larger than the readers' windows only waste memory.
     #[must_use]
     pub fn with_chunks_of(chunk_bytes: usize, free_max: usize) -> Pool {
         Pool { shared: Arc::new(Shared { free: Mutex::default(), chunk_bytes, free_max }) }
@@ -54,7 +54,7 @@ impl Pool {
         let buffer_bytes = self.shared.chunk_bytes + SPARE_BYTES;
         let free = match bytes <= buffer_bytes {
             true => self.shared.free.lock().pop(),
-            // It would never come back.
+            // A buffer of another size is not returned to the pool.
             false => None,
         };
         let bytes = free.unwrap_or_else(|| Vec::with_capacity(bytes.max(buffer_bytes)));
@@ -81,7 +81,7 @@ impl Buffer {
         self.bytes.capacity()
     }
 
-    /// What was written, to be read by many.
+    /// The written bytes, which can be shared.
     pub(super) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }

@@ -146,7 +146,7 @@ fn long_and_compressed_messages_are_refused() {
     };
     for bad in [&[0, 0, 0, 0, 10][..], &[1, 0, 0, 0, 1, 7]] {
         assert_eq!(feed(bad).unwrap_err().state(), SqlState::PROTOCOL_VIOLATION);
-        // The same, where the prefix comes in two pieces.
+        // A prefix in two pieces is rejected, too.
         let mut cutter = Cutter::new(9);
         let mut halves = bad.chunks(3).map(Bytes::copy_from_slice);
         let mut next = || halves.next().unwrap();
@@ -156,7 +156,7 @@ fn long_and_compressed_messages_are_refused() {
     assert!(feed(&[0, 0, 0, 0, 9]).is_ok());
 }
 
-/// Writes a message, then has nothing for once, then another one and an end.
+/// Writes a message, is pending once, then writes another message and ends.
 struct Halting(Vec<&'static str>, Result<()>);
 
 impl Source for Halting {

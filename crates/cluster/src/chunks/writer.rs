@@ -1,4 +1,4 @@
-//! Messages into chunks.
+//! Writes messages into chunks.
 
 use std::collections::VecDeque;
 
@@ -9,32 +9,33 @@ use thalweg_types::Result;
 use super::FIRST_CHUNK_BYTES;
 use super::pool::{Buffer, Pool};
 
-/// Below this, copying is cheaper than two pieces: measured with messages of 21.7 KB, which take
-/// twice as much of both sides' time as pieces of their own.
+/// Size up to which a message is copied, in bytes. Copying is cheaper than two pieces: messages of
+/// 21.7 KB took both sides twice as much time as separate pieces.
 const COPIED_BYTES_MAX: usize = 64 << 10;
 
-/// Writes messages one behind the other, and hands chunks over when they are full.
+/// Writes messages one after the other, and returns chunks when they are full.
 pub struct ChunkWriter {
     pool: Pool,
     open: Option<Buffer>,
     full: VecDeque<Bytes>,
-    /// When the open chunk counts as full.
+    /// Length at which the open chunk counts as full.
     chunk_bytes: usize,
 }
 
-/// A message with its prefix, to be sent again and again.
+/// A message with its prefix, for sending it many times.
 #[must_use]
 pub fn framed(message: &[u8]) -> Bytes {
     [&put_prefix(message.len()), message].concat().into()
 }
 
 impl ChunkWriter {
+    /// A writer that takes its buffers from `pool`. Its first chunk has [`FIRST_CHUNK_BYTES`].
     #[must_use]
     pub fn new(pool: Pool) -> ChunkWriter {
         ChunkWriter { pool, open: None, full: VecDeque::new(), chunk_bytes: FIRST_CHUNK_BYTES }
     }
 
-    /// Writes a message of these parts.
+    /// Writes a message that consists of these parts.
     pub fn message(&mut self, parts: &[&[u8]]) {
         let length = parts.iter().map(|part| part.len()).sum();
         self.message_with(length, |bytes| {
@@ -61,11 +62,11 @@ impl ChunkWriter {
         }
     }
 
-    /// Writes a message that becomes as long as `write` makes it, which is told at what length of
-    /// its buffer it should end: the chunk is full then.
+    /// Writes a message of unknown length. `write` appends it, and gets the length of the buffer at
+    /// which the chunk is full and the message should end.
     ///
     /// # Errors
-    /// Those of `write`. Nothing is written then.
+    /// If `write` fails. Then nothing is written.
     pub fn message_until(
         &mut self,
         write: impl FnOnce(&mut Vec<u8>, usize) -> Result<()>,
@@ -86,7 +87,7 @@ impl ChunkWriter {
         Ok(())
     }
 
-    /// Writes a message of these parts, of which large ones go out as they lie.
+    /// Writes a message that consists of these parts. Large parts are sent without a copy.
     pub fn message_of(&mut self, parts: impl IntoIterator<Item = Bytes>) {
         let parts: Vec<Bytes> = parts.into_iter().collect();
         let length = parts.iter().map(Bytes::len).sum();
@@ -113,10 +114,10 @@ impl ChunkWriter {
         open.bytes().extend_from_slice(&part);
     }
 
-    /// Writes a message that lies somewhere: as it lies, where that is better than a copy.
+    /// Writes a message from shared bytes, without a copy if the message is large.
     ///
-    /// A small one is not even counted: the counter of something that all threads send would go
-    /// from core to core with every message.
+    /// A small message is copied without touching its reference count: if all threads send the same
+    /// bytes, the count would move between cores with every message.
     pub fn shared(&mut self, message: &Bytes) {
         if message.len() <= COPIED_BYTES_MAX {
             return self.message(&[message]);
@@ -136,25 +137,25 @@ impl ChunkWriter {
         self.chunk_bytes = self.pool.chunk_bytes();
     }
 
-    /// Appends messages that lie somewhere with their prefixes, without copying them.
+    /// Appends messages that have their prefixes already, without a copy.
     pub fn kept(&mut self, framed: Bytes) {
         self.close();
         self.full.push_back(framed);
         self.chunk_bytes = self.pool.chunk_bytes();
     }
 
-    /// Whether a chunk is full: whoever fills should pause.
+    /// True if a chunk is full, and the source should pause.
     #[must_use]
     pub fn is_full(&self) -> bool {
         !self.full.is_empty()
     }
 
-    /// A chunk that is full.
+    /// Takes a full chunk.
     pub fn take_full(&mut self) -> Option<Bytes> {
         self.full.pop_front()
     }
 
-    /// What there is, full or not.
+    /// Takes a chunk, full or not.
     pub fn take_any(&mut self) -> Option<Bytes> {
         if self.full.is_empty() {
             self.close();
@@ -163,7 +164,7 @@ impl ChunkWriter {
     }
 
     fn close(&mut self) {
-        // It is empty where a message failed.
+        // The buffer is empty if its only message failed.
         if let Some(open) = self.open.take_if(|open| open.len() > 0) {
             self.full.push_back(open.freeze());
             self.chunk_bytes = self.pool.chunk_bytes();

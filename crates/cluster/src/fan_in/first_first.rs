@@ -1,4 +1,4 @@
-//! Streams of which the first few that can go on are polled, while the others rest.
+//! Merges streams and polls only the first few that are ready, while the others rest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -13,18 +13,18 @@ use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Gives what its streams give until all have ended. Only those that were woken are looked at.
+/// Returns the items of all streams until all have ended. It polls only streams that were woken.
 ///
-/// The first item of each is taken as soon as it is there; after that, few are *read* at a time,
-/// each to its end. Where these give nothing for a while though others could, they count as slow:
-/// they are read on, and as many others beside them.
+/// The first item of each stream is taken as soon as it is there. After that, only a few streams
+/// are *read* at a time, each to its end. If these give nothing for a while though others could,
+/// they count as slow. Slow streams are still read, and as many others beside them.
 pub(super) struct FirstFirst<S> {
     streams: Vec<Option<Polled<S>>>,
     left: usize,
     woken: Arc<Woken>,
-    /// Those that were woken, and rest.
+    /// Streams that were woken, and rest.
     resting: BTreeSet<usize>,
-    /// How many are read and not slow.
+    /// Number of streams that are read and not slow.
     read: usize,
     read_max: usize,
     slow: usize,
@@ -40,21 +40,21 @@ struct Polled<S> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Nothing has come yet.
+    /// No item has come yet.
     Begins,
     Rests,
     Read,
     Slow,
 }
 
-/// The streams that can go on, and whoever waits for one.
+/// The streams that are ready, and the task that waits for one.
 #[derive(Default)]
 struct Woken {
     places: Mutex<BinaryHeap<Reverse<usize>>>,
     waiting: AtomicWaker,
 }
 
-/// Where a stream stands.
+/// State of a stream's waker.
 struct Place {
     number: usize,
     is_woken: AtomicBool,
@@ -62,7 +62,7 @@ struct Place {
 }
 
 impl Place {
-    /// Whether it was not marked before.
+    /// Marks the stream as woken. Returns true if it was not marked before.
     fn mark(&self) -> bool {
         let is_new = !self.is_woken.swap(true, Ordering::AcqRel);
         if is_new {
@@ -84,10 +84,10 @@ impl Wake for Place {
     }
 }
 
-/// How long nothing may come: from one tick to the next, so that no timer is set for each wait.
+/// Measures silence by ticks, so that no timer is set for each wait.
 struct Patience {
     ticks: Interval,
-    /// Whether something came since the last tick.
+    /// True if an item came since the last tick.
     came: bool,
     is_over: bool,
 }
@@ -96,7 +96,7 @@ impl Patience {
     fn new(patience: Duration) -> Patience {
         let mut ticks = interval(patience);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // The first tick is no end of anything.
+        // The first tick completes at once and must not end the patience.
         Patience { ticks, came: true, is_over: false }
     }
 
@@ -106,7 +106,7 @@ impl Patience {
             if std::mem::take(&mut self.came) {
                 continue;
             }
-            // Whoever looks may be late itself: what has come meanwhile is looked at first.
+            // This task may be late itself, so streams that were woken meanwhile are polled first.
             self.is_over = true;
             context.waker().wake_by_ref();
             return Poll::Pending;
@@ -115,7 +115,7 @@ impl Patience {
         Poll::Ready(())
     }
 
-    /// Something came, or is given time to.
+    /// Starts a new period, after an item or after the patience was used up.
     fn renew(&mut self) {
         self.came = true;
         self.is_over = false;
@@ -123,7 +123,8 @@ impl Patience {
 }
 
 impl<S: Stream + Unpin> FirstFirst<S> {
-    /// Reads so many at a time, and more after so long a silence. Belongs to the current runtime.
+    /// Reads `read_max` streams at a time, and more after silence for `patience`. Uses the current
+    /// runtime's timer.
     pub(super) fn new(
         streams: impl IntoIterator<Item = S>,
         read_max: usize,
@@ -150,12 +151,13 @@ impl<S: Stream + Unpin> FirstFirst<S> {
         }
     }
 
-    /// Those that are read already are read on where they are more.
+    /// Changes the limit. Streams that are read already are not stopped.
     pub(super) fn read_at_most(&mut self, read_max: usize) {
         self.read_max = read_max;
     }
 
-    /// Whether one more may be read. The more are slow, the faster it goes until all are read.
+    /// True if one more stream may be read. The number of slow ones doubles with each period of
+    /// silence.
     fn has_room(&self) -> bool {
         self.read < self.read_max.max(self.slow)
     }
@@ -169,7 +171,7 @@ impl<S: Stream + Unpin> FirstFirst<S> {
         self.woken.places.lock().pop().map(|Reverse(number)| number)
     }
 
-    /// Waits for those that are read, as long as patience lasts.
+    /// Waits for the streams that are read, while patience lasts. Then these count as slow.
     fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.resting.is_empty() {
             return Poll::Pending;
@@ -181,10 +183,10 @@ impl<S: Stream + Unpin> FirstFirst<S> {
         Poll::Ready(())
     }
 
-    /// Polls one that was woken. Nothing comes of one that rests, waits or has ended.
+    /// Polls a stream that was woken. Returns `None` if it rests, waits or has ended.
     fn poll_one(&mut self, number: usize) -> Option<S::Item> {
         let has_room = self.has_room();
-        // One that ended may be woken still.
+        // A stream that has ended may still be woken.
         let polled = self.streams[number].as_mut()?;
         if polled.stage == Stage::Rests && !has_room {
             self.resting.insert(number);
@@ -256,7 +258,7 @@ mod tests {
     }
 
     impl Streams {
-        /// All have begun.
+        /// Streams that have all given their first item.
         async fn begun(count: usize, read_max: usize, patience: Duration) -> Streams {
             let (senders, streams): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded()).unzip();
             let senders = senders.into_iter().map(Some).collect();
@@ -279,7 +281,7 @@ mod tests {
             self.senders[stream] = None;
         }
 
-        /// All that comes without waiting.
+        /// All items that are ready.
         fn at_once(&mut self) -> Vec<u32> {
             std::iter::from_fn(|| self.all.next().now_or_never().flatten()).collect()
         }
@@ -347,7 +349,7 @@ mod tests {
         for stream in 0..10 {
             streams.send(stream, [stream as u32]);
         }
-        // None of them ends, and none gives more.
+        // No stream ends or gives more.
         for stream in 0..10 {
             assert_eq!(streams.all.next().await, Some(stream));
         }

@@ -1,4 +1,4 @@
-//! What the modes have in common: shares, the end, and the first failure.
+//! Code that all modes share: splitting by lane, the end, and the first failure.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::node::FETCH;
 
 /// A worker to be asked.
 pub(super) struct Asked {
-    /// Its place among the questions.
+    /// Index of its question.
     pub(super) place: usize,
     link: KeptLink,
     question: Question,
@@ -46,7 +46,7 @@ pub(super) struct Share<R> {
     pub(super) at_a_time: AtATime,
 }
 
-/// A lane's reader, which all of the lane's tasks use and no other thread does meanwhile.
+/// A lane's reader, which all of the lane's tasks share. No other thread uses it meanwhile.
 pub(super) struct Shared<R>(Arc<Mutex<Option<R>>>);
 
 impl<R> Clone for Shared<R> {
@@ -64,7 +64,7 @@ impl<R: Reader> Shared<R> {
         self.0.lock().take()
     }
 
-    /// Hands over the messages that are whole with this piece. Gives how many they are.
+    /// Hands over the messages that are complete with this piece, and returns their number.
     pub(super) fn feed(
         &self,
         (place, from): (usize, &NodeName),
@@ -73,7 +73,7 @@ impl<R: Reader> Shared<R> {
         watch: &Stopwatch,
     ) -> Result<usize, Stop> {
         let mut reader = self.0.lock();
-        // It is gone where another task of the query has ended it.
+        // The reader is gone if another task of the query has ended the gather.
         let reader = reader.as_mut().ok_or(Stop::Enough)?;
         let mut messages = 0;
         let fed = cutter.feed(piece, |message| {
@@ -102,7 +102,7 @@ pub(super) async fn read<R: Reader>(
     whole(&opened)
 }
 
-/// An answer that ends within a message is none.
+/// Checks that an answer does not end within a message.
 pub(super) fn whole(opened: &Opened) -> Result<(), Stop> {
     match opened.cutter.is_between_messages() {
         true => Ok(()),
@@ -113,7 +113,7 @@ pub(super) fn whole(opened: &Opened) -> Result<(), Stop> {
     }
 }
 
-/// A task that ends with whoever waits for it.
+/// A task that is aborted when its owner is dropped.
 struct Ending<T>(JoinHandle<T>);
 
 impl<T> Drop for Ending<T> {
@@ -149,7 +149,7 @@ pub(super) async fn gather<R: Reader>(
             let work = async move {
                 tokio::select! {
                     done = run(mode, share, queue) => done,
-                    // A sender that is gone took the query with it.
+                    // If the sender is dropped, the query was canceled.
                     _ = ended.wait_for(|ended| *ended) => Ok(()),
                 }
             };

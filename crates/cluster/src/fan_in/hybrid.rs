@@ -1,10 +1,10 @@
-//! All workers at once, each read on its own lane: no queue between the socket and the reader, and
-//! nothing that threads share.
+//! Hybrid mode: all workers at once, each read on its own lane. There is no queue between the
+//! socket and the reader, and threads share no state.
 //!
-//! Of the workers that have begun to answer a lane reads few at a time, to their end. The others
-//! have sent what their windows hold, and rest: they do not compete for the processor, and what is
-//! read lies in its cache. Where those that are read are slow, others are read beside them. Of
-//! those that send small messages, half as many keep a lane busy.
+//! A lane reads few of the workers that have begun to answer at a time, to their end. The others
+//! have filled their windows and rest. They do not compete for the processor, and the bytes being
+//! read stay in its cache. If the workers that are read are slow, others are read beside them. If
+//! messages are small, half as many workers keep a lane busy.
 
 use std::ops::AddAssign;
 use std::pin::Pin;
@@ -18,10 +18,10 @@ use super::first_first::FirstFirst;
 use super::gather::{Opened, Share, Shared, whole};
 use super::{Reader, Stop, Stopwatch};
 
-/// What is read before the connections are let take in what has come since.
+/// Bytes to read before the connections may receive more.
 const TURN_BYTES: usize = 1 << 20;
-/// How long a lane waits for the workers that it reads, while others have something. Where cores
-/// are short, workers wait for them for some milliseconds.
+/// Time that a lane waits for the workers that it reads while others have data. If cores are short,
+/// workers wait for one for some milliseconds.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
@@ -46,11 +46,11 @@ pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What was taken in.
+/// Data that was read.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     bytes: usize,
-    /// Those that are whole.
+    /// Number of complete messages.
     messages: usize,
 }
 
@@ -61,7 +61,7 @@ impl AddAssign for Taken {
     }
 }
 
-/// What comes of a worker, as much at a time as is there.
+/// A stream of a worker's data; each item is all that was available.
 struct Worker<'a, R> {
     stage: Stage<'a>,
     reader: &'a Shared<R>,
@@ -107,7 +107,7 @@ fn take_in<R: Reader>(
             }
             Poll::Ready(None) => return Poll::Ready(whole(opened).err().map(Err)),
             Poll::Pending if taken.bytes == 0 => return Poll::Pending,
-            // No more than a window: nothing is let in meanwhile.
+            // At most one window is read, since the connection receives nothing meanwhile.
             Poll::Pending => return Poll::Ready(Some(Ok(taken))),
         }
     }

@@ -11,12 +11,12 @@ use tokio::sync::oneshot;
 
 use crate::link::{KeptLink, LinkOptions, NodeName};
 
-/// Ends its thread when it is dropped.
+/// A lane. Dropping it ends its thread.
 pub(super) struct Lane {
     runtime: Handle,
     links: Mutex<HashMap<NodeName, KeptLink>>,
     options: Arc<LinkOptions>,
-    /// Dropped before the thread is waited for.
+    /// Dropped before the thread is joined.
     end: Option<oneshot::Sender<()>>,
     thread: Option<Box<dyn ThreadHandle>>,
 }
@@ -28,7 +28,7 @@ impl Lane {
         let handle = runtime.handle().clone();
         let (end, ended) = oneshot::channel::<()>();
         let body = Box::new(move || {
-            // Nothing is sent: the sender goes away.
+            // The channel ends when the sender is dropped.
             let _ = runtime.block_on(ended);
         });
         let thread = env.threads.spawn(&format!("fan-in-{number}"), body).map_err(failed)?;
@@ -41,12 +41,12 @@ impl Lane {
         })
     }
 
-    /// What runs on this lane's thread.
+    /// Runtime of this lane's thread.
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// The connection to a worker, which is used on this lane alone.
+    /// The connection to a worker, which only this lane uses.
     pub(super) fn link(&self, worker: &NodeName) -> KeptLink {
         let mut links = self.links.lock();
         if let Some(link) = links.get(worker) {
@@ -69,11 +69,11 @@ impl Drop for Lane {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // Dropping the last handle on the lane itself would wait for ever.
+            // If this runs on the lane's own thread, joining it would block forever.
             if Handle::try_current().is_ok_and(|here| here.id() == self.runtime.id()) {
                 return;
             }
-            // A lane that panicked has told its query.
+            // A lane that panicked has failed its query already.
             let _ = thread.join();
         }
     }

@@ -1,7 +1,7 @@
-//! Everything through one queue of events that all lanes share.
+//! Async mode: all pieces go through one queue that all lanes share.
 //!
-//! A stream that brought something waits until that was taken: at most one event of it is in the
-//! queue, so that its messages keep their order and nothing runs ahead.
+//! A stream sends its next piece only after the last one was taken. So at most one of its pieces is
+//! in the queue, messages keep their order, and no stream runs ahead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ struct Event {
     piece: Bytes,
 }
 
-/// What an event needs to be taken in on whatever lane.
+/// State for handling an event on any lane.
 struct Stream {
     place: usize,
     from: NodeName,
@@ -56,7 +56,7 @@ impl Queue {
                 return Some(event);
             }
             if self.open.load(Ordering::Acquire) == 0 {
-                // Whoever else waits is to see it, too.
+                // Wakes the next waiting task, so that all of them see the end.
                 self.some.notify_one();
                 return None;
             }
@@ -93,7 +93,7 @@ pub(super) async fn run<R: Reader>(share: Share<R>, queue: Arc<Queue>) -> Result
     tokio::try_join!(finish(streams), take).map(drop)
 }
 
-/// Waits for all streams, or for the first that stops. The others are dropped then.
+/// Waits for all streams, or for the first one that stops. The others are then dropped.
 async fn finish(mut streams: JoinSet<Result<(), Stop>>) -> Result<(), Stop> {
     while let Some(ended) = streams.join_next().await {
         ended.map_err(|died| Error::internal(died.to_string()))??;

@@ -1,4 +1,4 @@
-//! One worker after the other: opened, then read.
+//! Sync mode: workers are opened one after the other, then read one after the other.
 
 use super::gather::{Share, read};
 use super::{Reader, Stop};

@@ -11,8 +11,8 @@ use crate::tests::*;
 
 const MODES: [Mode; 3] = [Mode::Sync, Mode::Async, Mode::Hybrid];
 
-/// Checks each message, and stops where it has enough. Lanes share what they know: in async mode
-/// the messages of a worker go to whichever of them is free.
+/// Checks each message, and stops when it has enough. Clones share their state: in async mode the
+/// messages of a worker go to any free lane.
 #[derive(Clone)]
 struct Checking {
     bytes: u64,
@@ -62,7 +62,7 @@ fn names(workers: &[TestWorker]) -> Vec<NodeName> {
     workers.iter().map(|worker| worker.name.clone()).collect()
 }
 
-/// The modes read the same.
+/// Checks that all modes read the same messages.
 async fn read_all(workers: usize, threads: usize, wanted: Wanted) {
     let running: Vec<TestWorker> = (0..workers as u64).map(TestWorker::start).collect();
     let fan_in = fan_in(threads, workers);
@@ -110,11 +110,11 @@ async fn a_failing_worker_fails_the_query_and_stops_the_others() {
     for mode in MODES {
         let running: Vec<TestWorker> = (0..4).map(TestWorker::start).collect();
         let fan_in = fan_in(2, 4);
-        // The first is the one that sync reads first.
+        // Sync mode reads the first worker first.
         let endless = Wanted { messages: u64::MAX, bytes: 100, end: End::Never };
         let mut questions = ask(names(&running), endless);
         questions[0].message = Wanted { messages: 5, bytes: 100, end: End::Badly }.question();
-        // One for all threads: in async mode a worker's messages come to any of them.
+        // The lanes share one: in async mode a worker's messages go to any of them.
         let checking = Checking::new(4, 100);
         let reader = |_| checking.clone();
         let error = fan_in.gather(mode, questions, reader).await.err().unwrap();

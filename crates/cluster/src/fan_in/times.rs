@@ -1,4 +1,4 @@
-//! How long what took.
+//! Time measurements of a fan-in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,36 +6,37 @@ use std::time::Duration;
 
 use thalweg_env::Clock;
 
-/// The times of a query's fan-in, from its beginning.
+/// The times of a query's fan-in, measured from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// Until the last worker began to answer.
+    /// Time until the last worker began to answer.
     pub opened: Duration,
-    /// Until the first message was there; nothing where there was none.
+    /// Time until the first message; `None` if there was none.
     pub first: Option<Duration>,
-    /// Until the end.
+    /// Time until the end.
     pub total: Duration,
 }
 
 impl Times {
-    /// From when all workers had begun to answer until the end.
+    /// Time from when all workers had begun to answer until the end.
     #[must_use]
     pub fn read(&self) -> Duration {
         self.total.saturating_sub(self.opened)
     }
 }
 
-/// Takes the times, on all lanes at once.
+/// Measures the times, on all lanes at once.
 pub struct Stopwatch {
     clock: Arc<dyn Clock>,
     began: Duration,
-    /// Nanoseconds since the beginning; the latest.
+    /// Nanoseconds from the start to the last opening.
     opened: AtomicU64,
-    /// The earliest; all ones where there was none.
+    /// Nanoseconds from the start to the first message; all ones if there was none.
     first: AtomicU64,
 }
 
 impl Stopwatch {
+    /// Starts to measure.
     #[must_use]
     pub fn start(clock: Arc<dyn Clock>) -> Stopwatch {
         let began = clock.monotonic();
@@ -47,12 +48,12 @@ impl Stopwatch {
         u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// A worker has begun to answer.
+    /// Records that a worker has begun to answer.
     pub fn opened(&self) {
         self.opened.fetch_max(self.now(), Ordering::Relaxed);
     }
 
-    /// A message is there.
+    /// Records a message. Only the first one counts.
     pub fn message(&self) {
         if self.first.load(Ordering::Relaxed) == u64::MAX {
             self.first.fetch_min(self.now(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What comes back from a call.
+//! The answer of a call.
 
 use std::future::poll_fn;
 use std::sync::atomic::Ordering;
@@ -18,8 +18,8 @@ use crate::chunks::{Cutter, MESSAGE_BYTES_MAX};
 pub struct Answer {
     stream: RecvStream,
     open: Open,
-    /// Bytes of the piece that was taken last: the node may send as many again once the next one is
-    /// asked for.
+    /// Length of the last piece. The node may send as many bytes again once the next piece is
+    /// requested.
     taken_bytes: usize,
     data_ended: bool,
 }
@@ -29,16 +29,18 @@ impl Answer {
         Answer { stream, open, taken_bytes: 0, data_ended: false }
     }
 
+    /// The node that answers.
     #[must_use]
     pub fn from(&self) -> &NodeName {
         &self.open.0.name
     }
 
-    /// The next piece as it came, which knows nothing of messages. `None` is a good end.
+    /// The next piece as it arrived, cut anywhere. `None` means that the answer ended without an
+    /// error.
     pub fn poll_piece(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes>>> {
         if self.taken_bytes > 0 {
             let taken = std::mem::take(&mut self.taken_bytes);
-            // It fails only where the stream is gone, which is told next.
+            // It fails only if the stream is gone, which is reported next.
             let _ = self.stream.flow_control().release_capacity(taken);
         }
         if !self.data_ended {
@@ -60,18 +62,18 @@ impl Answer {
         Poll::Ready(end.err().map(Err))
     }
 
-    /// The next piece, waiting for it.
+    /// Waits for the next piece.
     ///
     /// # Errors
-    /// Where the answer ends with one.
+    /// If the answer ends with an error.
     pub async fn piece(&mut self) -> Result<Option<Bytes>> {
         poll_fn(|context| self.poll_piece(context)).await.transpose()
     }
 
-    /// The answer's only message.
+    /// Reads the only message of the answer.
     ///
     /// # Errors
-    /// Where the answer ends with one, or is another number of messages.
+    /// If the answer ends with an error, or has another number of messages.
     pub async fn message(mut self) -> Result<Bytes> {
         let mut cutter = Cutter::new(MESSAGE_BYTES_MAX);
         let mut found = None;
@@ -91,7 +93,8 @@ fn no_one_message() -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, "it is not one message")
 }
 
-/// Of what is wrong with an answer tells whose it is. What the node said itself is told as it is.
+/// Adds the node's name to an error of decoding its answer. Errors that the node sent stay
+/// unchanged.
 #[must_use]
 pub fn damaged(error: Error, from: &NodeName) -> Error {
     match error.state() {
@@ -103,7 +106,8 @@ pub fn damaged(error: Error, from: &NodeName) -> Error {
     }
 }
 
-/// How a call ended, where headers say so. Errors that the node met on its side tell where.
+/// The status of a call in its headers, if it is there. Errors caused by the node's state name the
+/// node.
 pub(super) fn status(headers: &HeaderMap, peer: &Peer) -> Option<Result<()>> {
     let status = Status::from_header_map(headers)?;
     if status.code() == Code::Ok {

@@ -1,4 +1,4 @@
-//! What moves a connection's bytes, and notices when the other side is gone without a word.
+//! The task of a connection: it moves bytes, and detects a peer that is gone without closing it.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -11,11 +11,11 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Connection, Peer};
 
-/// How often it is looked at within the time that a node may be silent.
+/// Number of checks during the time that a node may be silent.
 const TICKS: u32 = 4;
 
-/// Drives a connection until it ends. A node that hangs, or is cut off, leaves the connection open
-/// as far as the kernel knows: while something is asked of it, it has to answer pings.
+/// Drives a connection until it ends. If a node hangs or is cut off, the connection stays open as
+/// far as the kernel knows. So the node has to answer pings while calls are open.
 pub(super) async fn drive(connection: Connection, peer: Arc<Peer>, silence: Duration) {
     until_lost(connection, &peer, silence).await;
     peer.closed.store(true, Ordering::Relaxed);
@@ -27,17 +27,17 @@ async fn until_lost(mut connection: Connection, peer: &Peer, silence: Duration) 
     };
     let mut ticks = interval(silence / TICKS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Ticks since a ping was sent that nobody has answered.
+    // Ticks since an unanswered ping; `None` if there is none.
     let mut silent_ticks = None;
     let mut pieces = 0;
     let mut connection = pin!(connection);
     loop {
-        // Of thousands of connections that nobody uses, none wakes its thread now and then.
+        // Idle connections, of which there may be thousands, need no timer.
         let is_watched = silent_ticks.is_some() || peer.is_asked();
         tokio::select! {
-            // What has come counts before the time that has passed: this side may be late itself.
+            // Received bytes are handled before the timer, since this side may be late itself.
             biased;
-            // What is lost here is told to whoever waits for an answer.
+            // An error is reported to the open calls.
             _ = connection.as_mut() => return,
             pong = pong(&mut pings), if silent_ticks.is_some() => {
                 silent_ticks = None;

@@ -1,4 +1,4 @@
-//! A place for a link that is made when it is first needed, and anew when it was lost.
+//! A link that is opened on first use, and again after it was lost.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::{Answer, Link, LinkOptions, NodeName, Peer, SilentNodes};
 
-/// A node, whether connected to it or not. Clones share the connection.
+/// A node, connected or not. Clones share the connection.
 #[derive(Clone)]
 pub struct KeptLink {
     name: NodeName,
@@ -17,28 +17,29 @@ pub struct KeptLink {
 }
 
 impl KeptLink {
+    /// A link that is not connected yet.
     #[must_use]
     pub fn new(name: NodeName, options: Arc<LinkOptions>) -> KeptLink {
         KeptLink { name, options, silent: None, link: Arc::default() }
     }
 
-    /// The same, where it is remembered that the node is silent.
+    /// Also records in `silent` that the node is silent, and fails at once while it is.
     #[must_use]
     pub fn remembered_by(self, silent: SilentNodes) -> KeptLink {
         KeptLink { silent: Some(silent), ..self }
     }
 
+    /// The node's name.
     #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.name
     }
 
-    /// Asks something that may be asked twice. Where a kept connection turns out to be lost before
-    /// the node answered, it is asked once more over a new one: the node may have been restarted
-    /// since.
+    /// Sends an idempotent request. If an old connection turns out to be lost before the node
+    /// answers, the request is sent again over a new one, since the node may have been restarted.
     ///
     /// # Errors
-    /// Where the node refuses, or cannot be reached.
+    /// If the node refuses, or cannot be reached.
     pub async fn call(&self, path: &'static str, message: &[u8]) -> Result<Answer> {
         let (link, was_kept) = self.link().await?;
         match link.call(path, message).await {
@@ -53,18 +54,18 @@ impl KeptLink {
         }
     }
 
-    /// The connection, and whether it was there already.
+    /// The connection. Returns true if it was open already.
     ///
     /// # Errors
-    /// Where the node cannot be reached, or is known to be silent.
+    /// If the node cannot be reached, or is known to be silent.
     pub async fn link(&self) -> Result<(Link, bool)> {
         self.connection(self.silent.as_ref()).await
     }
 
-    /// The same for what has to be tried, whatever is known of the node.
+    /// Like [`Self::link`], but also tries a node that is known to be silent.
     ///
     /// # Errors
-    /// Where the node cannot be reached.
+    /// If the node cannot be reached.
     pub async fn link_anyway(&self) -> Result<(Link, bool)> {
         self.connection(None).await
     }
@@ -78,7 +79,7 @@ impl KeptLink {
         {
             return Ok((link.clone(), true));
         }
-        // Whoever had the lock may have found out.
+        // The previous holder of the lock may have found the node silent.
         may_ask()?;
         let peer = Peer::new(self.name.clone(), self.silent.clone());
         let link = Link::to(peer, &self.options).await.map_err(|why| why.told_of(&self.name))?;
@@ -86,7 +87,7 @@ impl KeptLink {
         Ok((link, false))
     }
 
-    /// Closes the connection once its last answer is read.
+    /// Drops the connection, which closes after its last answer is read.
     pub async fn close(&self) {
         *self.link.lock().await = None;
     }

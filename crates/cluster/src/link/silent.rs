@@ -1,12 +1,12 @@
-//! Workers that are known to be silent, so that nobody waits for them once more.
+//! Silent workers, which calls do not wait for again.
 //!
-//! Whoever first asks a node that hangs, or is cut off, waits until it is given up. Others are told
-//! at once what that one was told, while one task asks the node for a few bytes, again and again.
-//! As soon as it says anything, be it an error, everybody asks it as before.
+//! The first call to a node that hangs or is cut off waits until the node is given up. Later calls
+//! get the same error at once, while one task pings the node with small requests. As soon as it
+//! answers anything, even an error, calls go to it as before.
 //!
-//! Promises: only a node that takes no connection, answers no ping in time or has no way to it
-//! counts as silent, and never one that is long about an answer. Each silent node is asked by one
-//! task, which ends with the node's place in the map.
+//! Invariants: a node counts as silent only if it accepts no connection, answers no ping in time or
+//! has no route. A node that computes an answer for long is not silent. Each silent node has one
+//! such task, which ends when the node leaves the map.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -24,7 +24,7 @@ use crate::map::SharedMap;
 
 const QUESTION: DescribeNodeRequest = DescribeNodeRequest {};
 
-/// Which workers of a map are silent. Clones share it.
+/// The silent workers of a map. Clones share it.
 #[derive(Clone)]
 pub struct SilentNodes {
     known: Arc<Known>,
@@ -32,37 +32,36 @@ pub struct SilentNodes {
 
 struct Known {
     map: SharedMap,
-    /// How a node is asked whether it is back.
+    /// Options for checking if a node is back.
     options: LinkOptions,
-    /// How long such a question waits before it is asked anew, over another connection.
+    /// Time limit of a check. After that the node is checked again, over another connection.
     patience: Duration,
     nodes: Mutex<HashMap<NodeName, Silent>>,
 }
 
 struct Silent {
-    /// What the first one was told who waited for it.
+    /// The error of the call that found out.
     why: String,
-    /// What asks it, which ends where this is dropped.
+    /// The checking task, which is aborted when this is dropped.
     _asking: JoinSet<()>,
 }
 
 impl SilentNodes {
-    /// None yet. Nodes that turn out to be silent are asked with these options whether they are
-    /// back.
+    /// No node is silent yet. `options` are those of the checks.
     #[must_use]
     pub fn new(map: SharedMap, options: &LinkOptions) -> SilentNodes {
         let patience = options.silence;
-        // A connection that gives up by itself would look like an answer.
+        // Longer than a check, since a connection that is given up would look like an answer.
         let (connect_timeout, silence) = (2 * patience, 2 * patience);
         let options = LinkOptions { connect_timeout, silence, ..options.clone() };
         let known = Known { map, options, patience, nodes: Mutex::default() };
         SilentNodes { known: Arc::new(known) }
     }
 
-    /// Whether a node may be asked.
+    /// Checks that a node may be called.
     ///
     /// # Errors
-    /// Where it is known to be silent: as the one was told who found out.
+    /// If the node is known to be silent: the error of the call that found out.
     pub(super) fn may_ask(&self, name: &NodeName) -> Result<()> {
         match self.known.nodes.lock().get(name) {
             Some(silent) => Err(unavailable(name, &silent.why)),
@@ -70,8 +69,7 @@ impl SilentNodes {
         }
     }
 
-    /// Takes in that a node was silent, and asks it from now on whether it is back, on the current
-    /// runtime.
+    /// Records that a node is silent, and starts to check it on the current runtime.
     pub(super) fn note(&self, name: &NodeName, why: &str) {
         let mut nodes = self.known.nodes.lock();
         if nodes.contains_key(name) {
@@ -88,14 +86,14 @@ impl Known {
         self.map.current().workers().contains(name)
     }
 
-    /// Whether a node says nothing in time, over a connection of its own.
+    /// Checks a node over a new connection. Returns true if it does not answer in time.
     async fn is_silent(&self, name: &NodeName) -> bool {
         let asked = async {
             match Link::to(Peer::new(name.clone(), None), &self.options).await {
-                // Whatever it answers.
+                // Any answer counts, even an error.
                 Ok(link) => drop(link.ask::<_, NodeDescription>(DESCRIBE, &QUESTION).await),
                 Err(NotReached::Failed(_)) => {}
-                // There is no way to it, and may be one again later.
+                // No route now may mean a route later, so the check waits until its time is over.
                 Err(NotReached::Silent(_)) => pending().await,
             }
         };
@@ -103,12 +101,12 @@ impl Known {
     }
 }
 
-/// Asks a silent node until it is silent no more, or nobody wants to know.
+/// Checks a silent node until it answers, or leaves the map, or the owner is dropped.
 async fn until_it_answers(known: Weak<Known>, name: NodeName) {
     while let Some(known) = known.upgrade() {
         if !known.has(&name) || !known.is_silent(&name).await {
             let silent = known.nodes.lock().remove(&name);
-            // This task ends with it.
+            // Dropping it aborts this task.
             drop(silent);
             return;
         }

@@ -44,7 +44,7 @@ async fn an_error_comes_behind_what_was_sent_before_it() {
     assert!(answer.piece().await.unwrap().is_some());
     let error = answer.piece().await.unwrap_err();
     assert_eq!((error.state(), error.message()), (SqlState::DIVISION_BY_ZERO, "division by zero"));
-    // The link is none the worse for it.
+    // The link can still be used.
     let found = read(link.call(FETCH, &FEW.question()).await.unwrap()).await.unwrap();
     assert_eq!(found.len(), 3);
 }
@@ -76,7 +76,7 @@ async fn is_read_on(held: &mut Answer) {
     }
 }
 
-/// HTTP/2 takes many calls that are given up at once for an attack, unless it is told otherwise.
+/// By default, servers treat many calls that are canceled at once as an attack.
 #[tokio::test]
 async fn calls_that_are_given_up_before_they_are_seen_end_no_other() {
     let worker = TestWorker::start(1);
@@ -88,7 +88,7 @@ async fn calls_that_are_given_up_before_they_are_seen_end_no_other() {
     is_read_on(&mut held).await;
 }
 
-/// Nor is a node at fault whose answers are given up faster than it hears of it.
+/// A node is not at fault either if its answers are canceled faster than it learns of it.
 #[tokio::test]
 async fn answers_that_are_given_up_end_no_other() {
     let worker = TestWorker::start(1);
@@ -128,7 +128,7 @@ async fn what_is_not_read_is_not_made() {
     while read_bytes < 10 << 20 {
         read_bytes += answer.piece().await.unwrap().unwrap().len() as u64;
     }
-    // Other calls of the same link go on meanwhile, and pings are answered.
+    // Meanwhile, other calls of the same link go on, and pings are answered.
     for _ in 0..3 {
         read(link.call(FETCH, &FEW.question()).await.unwrap()).await.unwrap();
     }
@@ -147,7 +147,7 @@ fn what_may_lie_unread_is_divided_among_the_nodes() {
         assert_eq!(windows(few), (1 << 20, 4 << 20), "{few} nodes");
     }
     assert_eq!(windows(16), (256 << 10, 1 << 20));
-    // HTTP/2 has no smaller one for connections.
+    // HTTP/2 has no smaller window for connections.
     assert_eq!(windows(2_160), (65_535, 65_535));
     let apart = LinkOptions::default().for_nodes(2_160, 4 << 20).for_each_answer();
     assert_eq!(apart.stream_window_bytes, 65_535);

@@ -1,4 +1,4 @@
-//! The map on disk: the message, behind its checksum. A new one takes the old one's place at once.
+//! The map on disk: its wire form after a checksum. A new file replaces the old one atomically.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,30 +12,32 @@ use super::ShardMap;
 
 const NAME: &str = "shard-map";
 const NEW_NAME: &str = "shard-map.new";
-/// What the file begins with: its kind, and the version of its format.
+/// The first bytes of the file: its kind, and the version of its format.
 const MAGIC: &[u8; 8] = b"thwmap01";
 const HEADER_BYTES: usize = MAGIC.len() + 4;
-/// A file that is longer is none of ours.
+/// Limit of the file's size, in bytes. A longer file is not a map.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// Where a node keeps its map.
+/// The file in which a node stores its map.
 pub struct MapFile {
     env: Env,
     directory: PathBuf,
 }
 
 impl MapFile {
+    /// The map's file in a directory, which is made if it does not exist.
+    ///
     /// # Errors
-    /// Where the directory cannot be made.
+    /// If the directory cannot be made.
     pub fn new(env: &Env, directory: &Path) -> Result<MapFile> {
         env.files.create_dir_all(directory).map_err(|error| failed(directory, &error))?;
         Ok(MapFile { env: env.clone(), directory: directory.to_owned() })
     }
 
-    /// The map that was stored last; nothing where none was.
+    /// The stored map; `None` if there is no file.
     ///
     /// # Errors
-    /// Where it cannot be read, or is damaged.
+    /// If the file cannot be read, or is damaged.
     pub fn load(&self) -> Result<Option<ShardMap>> {
         let path = self.directory.join(NAME);
         let bytes = match self.read(&path) {
@@ -60,10 +62,10 @@ impl MapFile {
         ShardMap::from_wire(&map).map(Some)
     }
 
-    /// Stores a map: durable when this returns.
+    /// Stores a map. It is durable when this returns.
     ///
     /// # Errors
-    /// Where it cannot be written; the old one is there then, or the new one.
+    /// If the map cannot be written. The file then has the old map or the new one.
     pub fn store(&self, map: &ShardMap) -> Result<()> {
         let (path, new_path) = (self.directory.join(NAME), self.directory.join(NEW_NAME));
         let message = map.to_wire().encode_to_vec();
@@ -87,7 +89,7 @@ impl MapFile {
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        // What a crash left behind.
+        // Left over from a crash.
         if self.env.files.exists(path)? {
             self.env.files.remove_file(path)?;
         }

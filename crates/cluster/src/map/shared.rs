@@ -12,41 +12,43 @@ use super::{MapFile, ShardMap};
 #[derive(Clone)]
 pub struct SharedMap {
     current: Arc<watch::Sender<Arc<ShardMap>>>,
-    /// Held while a map is stored and put in place: versions never go back, on disk neither.
+    /// Locked while a map is stored and published, so that versions never decrease, in memory and
+    /// on disk.
     file: Arc<Mutex<Option<MapFile>>>,
 }
 
 impl SharedMap {
-    /// In memory only.
+    /// A map in memory only.
     #[must_use]
     pub fn new(map: ShardMap) -> SharedMap {
         SharedMap { current: Arc::new(watch::Sender::new(Arc::new(map))), file: Arc::default() }
     }
 
-    /// As it was stored, and stored whenever it changes.
+    /// A map that is loaded from a file, and stored on every change.
     ///
     /// # Errors
-    /// Where what was stored is damaged.
+    /// If the file is damaged.
     pub fn stored(file: MapFile) -> Result<SharedMap> {
         let map = SharedMap::new(file.load()?.unwrap_or_default());
         Ok(SharedMap { file: Arc::new(Mutex::new(Some(file))), ..map })
     }
 
+    /// The newest map at this moment.
     #[must_use]
     pub fn current(&self) -> Arc<ShardMap> {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Tells of changes.
+    /// A receiver of all changes.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<Arc<ShardMap>> {
         self.current.subscribe()
     }
 
-    /// Takes a map over if it is newer. The newest, then.
+    /// Adopts a map if it is newer. Returns the newest map.
     ///
     /// # Errors
-    /// Where it cannot be stored; the old one stays then.
+    /// If the map cannot be stored. Then the old one stays.
     pub async fn offer(&self, map: ShardMap) -> Result<Arc<ShardMap>> {
         let current = self.current();
         match map.version() > current.version() {
@@ -55,11 +57,11 @@ impl SharedMap {
         }
     }
 
-    /// Makes another map of the current one; nobody else does meanwhile. Only a higher version
-    /// counts as a change.
+    /// Replaces the current map by a changed one, under a lock. The change counts only if its
+    /// version is higher.
     ///
     /// # Errors
-    /// Where it cannot be stored; the old one stays then.
+    /// If the map cannot be stored. Then the old one stays.
     pub async fn change(
         &self,
         change: impl FnOnce(&ShardMap) -> ShardMap + Send,
@@ -78,14 +80,14 @@ impl SharedMap {
             current.send_replace(Arc::clone(&map));
             Ok(map)
         };
-        // Once begun it comes to its end, whoever waits for it.
+        // A blocking task runs to its end, even if the caller is canceled.
         spawn_blocking(put).await.map_err(|died| Error::internal(died.to_string()))?
     }
 
-    /// Whether something that was decided by a map of this version may be done here.
+    /// Checks that a request made with a map of this version may run here.
     ///
     /// # Errors
-    /// With a code of its own, where the two differ: both sides then look for the newer map.
+    /// `STALE_SHARD_MAP` if the versions differ. Both sides then look for the newer map.
     pub fn agrees(&self, version: u64) -> Result<()> {
         let own = self.current().version();
         if own == version {

@@ -50,7 +50,7 @@ fn buckets_of_a_removed_worker_go_to_the_others() {
         assert!(map.worker(removed).is_none());
         assert_eq!(map.shares().iter().sum::<usize>(), usize::from(BUCKETS));
         assert!(map.shares().iter().all(|share| *share > 5_400), "{:?}", map.shares());
-        // The counts are those of the buckets, which the wire form derives anew.
+        // The wire form derives the shares anew from the buckets.
         assert_eq!(ShardMap::from_wire(&map.to_wire()).unwrap(), map);
     }
     let map = ShardMap::even(workers(1));
@@ -66,7 +66,7 @@ fn a_map_knows_who_shares_a_process() {
     let moved = map.with(map.workers()[1].clone(), 7, Moving::Forbidden);
     assert_eq!((moved.version(), moved.processes()[1]), (map.version() + 1, 7));
     assert_eq!(ShardMap::from_wire(&moved.to_wire()).unwrap(), moved);
-    // As it was written before there were several in one.
+    // As written by versions in which each process had one worker.
     let mut wire = moved.to_wire();
     wire.workers[1].process = 0;
     assert_eq!(ShardMap::from_wire(&wire).unwrap().processes(), map.processes());

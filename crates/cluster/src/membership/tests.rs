@@ -43,7 +43,7 @@ fn called(address: SocketAddr) -> KeptLink {
     super::gateway(address, &Arc::new(impatient()))
 }
 
-/// Lets a worker join until the map is as wanted.
+/// Lets a worker join until the map has at least this version.
 async fn joining(id: u64, gateways: &[&Gateway], wanted_version: u64) -> SharedMap {
     let map = SharedMap::new(ShardMap::default());
     let gateways = gateways.iter().map(|gateway| called(gateway.address)).collect();
@@ -104,7 +104,7 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
     joins.abort();
 }
 
-/// A worker that says who it is.
+/// A worker that answers status requests.
 fn running(id: u64, run: u64) -> (NodeName, JoinHandle<()>) {
     let map = SharedMap::new(ShardMap::default());
     let node = WorkerNode::new((id, run), map, nothing_to_fetch(), Holdings::default);
@@ -126,7 +126,7 @@ async fn of_two_workers_with_one_number_the_second_is_refused() {
     assert_eq!(refused.state(), SqlState::OBJECT_IN_USE, "{refused}");
     assert!(refused.message().contains(&first.to_string()), "{refused}");
     assert_eq!(gateway.map.current().workers(), std::slice::from_ref(&first));
-    // One that gives itself another address is the same still.
+    // A worker that reports another address of its own is still the same.
     let advertised = NodeName { id: 7, ..worker(7) };
     join(&joins(&advertised, 1), &link, &map).await.unwrap();
     join(&joins(&first, 1), &link, &map).await.unwrap();

@@ -1,4 +1,4 @@
-//! Sockets of a node: who comes in is seen for what they are, then served until the node ends.
+//! Listening for connections: callers are authenticated, then served until the node ends.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,16 +16,17 @@ use super::Services;
 use super::gathered::Gathered;
 use crate::security::{Connection, Security};
 
-/// How a node takes others in.
+/// Options of a node's server.
 #[derive(Clone)]
 pub struct ServeOptions {
     pub security: Security,
-    /// How long a caller may take to show who it is.
+    /// Time limit for a caller to authenticate.
     pub greeting_timeout: Duration,
-    /// After so long without an answer to a ping, whoever called counts as gone, and with them what
-    /// they asked.
+    /// Time without an answer to a ping after which a caller counts as gone and its calls are
+    /// canceled.
     pub silence: Duration,
-    /// Whether small frames go out together: for clients, which take no large ones. Nodes do.
+    /// True if small frames are gathered into larger writes. Clients need this, since they accept
+    /// only small frames; nodes do not.
     pub gathers_frames: bool,
 }
 
@@ -40,27 +41,27 @@ impl Default for ServeOptions {
     }
 }
 
-/// Connections that may wait to be taken in: thousands of workers may be called at once, and each
-/// may be called by many gateways.
+/// Connections that may wait to be accepted. Thousands of workers may be called at once, and each
+/// of them by many gateways.
 const BACKLOG: u32 = 1_024;
-/// How much of each answer lies ready for the socket.
+/// Bytes of each answer that are buffered for the socket.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
-/// How many calls a caller may have under way. The next one waits for one of them to end, which
-/// those of a join do not before their rows are read: callers are of the cluster, and limit
+/// Concurrent calls of one caller. Further calls would wait for one of these to end, while the
+/// calls of a join do not end before their rows are read. Callers belong to the cluster, and limit
 /// themselves.
 const CALLS_MAX: u32 = 1 << 20;
 
-/// A listening node. Dropping it, or what [`NodeServer::spawn`] gave, closes its connections.
+/// A listening node. Dropping it, or the future of [`NodeServer::serve`], closes its connections.
 pub struct NodeServer {
     listener: TcpListener,
     options: ServeOptions,
 }
 
 impl NodeServer {
-    /// Opens a port; 0 is any that is free.
+    /// Opens a port; 0 means any free one.
     ///
     /// # Errors
-    /// Where it is taken, or the node would be open to everybody.
+    /// If the port is taken, or the node would be open to everybody.
     pub fn bind(address: SocketAddr, options: ServeOptions) -> Result<NodeServer> {
         options.security.allows(address)?;
         let listener = listen(address).map_err(|error| {
@@ -70,14 +71,16 @@ impl NodeServer {
         Ok(NodeServer { listener, options })
     }
 
+    /// The local address, with the actual port.
+    ///
     /// # Errors
-    /// Where the system does not know it.
+    /// If the system does not know it.
     pub fn address(&self) -> Result<SocketAddr> {
         let unknown = |error| Error::internal(format!("a port has no address: {error}"));
         self.listener.local_addr().map_err(unknown)
     }
 
-    /// Serves for ever. Dropped, it ends what it served.
+    /// Serves until the future is dropped, which closes all connections.
     pub async fn serve(self, services: Services) {
         let mut connections = JoinSet::new();
         loop {
@@ -87,7 +90,8 @@ impl NodeServer {
                         let (options, services) = (self.options.clone(), services.clone());
                         connections.spawn(serve_one(stream, options, services));
                     }
-                    // Out of descriptors, say: some come back when connections end.
+                    // For instance, no file descriptors are left. Some become free when connections
+                    // end.
                     Err(_) => pause().await,
                 },
                 Some(_) = connections.join_next() => {}
@@ -97,10 +101,10 @@ impl NodeServer {
 }
 
 async fn serve_one(stream: TcpStream, options: ServeOptions, services: Services) {
-    // Chunks are large, and the last one of an answer waits for nothing.
+    // Chunks are large, and the last one of an answer must not wait for more data.
     let _ = stream.set_nodelay(true);
     let greeting = timeout(options.greeting_timeout, options.security.answer(stream));
-    // Strangers are told nothing.
+    // An unauthenticated caller gets no answer.
     let Ok(Ok(stream)) = greeting.await else { return };
     if options.gathers_frames {
         serve_http(Gathered::new(stream), &options, services).await;
@@ -115,19 +119,19 @@ async fn serve_http(stream: impl Connection + 'static, options: &ServeOptions, s
         .timer(TokioTimer::new())
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_concurrent_streams(CALLS_MAX)
-        // Calls that were given up at once, or faster than they are looked at here, are no attack.
+        // Peers of the cluster may cancel any number of calls; that is not treated as an attack.
         .max_pending_accept_reset_streams(CALLS_MAX as usize)
         .max_local_error_reset_streams(None)
         .keep_alive_interval(options.silence / 2)
         .keep_alive_timeout(options.silence / 2)
         .serve_connection(TokioIo::new(stream), service);
-    // A caller that is gone needs no answer.
+    // The result does not matter: the caller is gone.
     let _ = served.await;
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A node that is restarted takes its port back.
+    // A restarted node can bind its port at once.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

@@ -1,9 +1,8 @@
-//! Small frames, gathered into large writes.
+//! Gathers small frames into large writes.
 //!
-//! HTTP/2's frames are no longer than the reader announces, which is 16 KiB for most clients, and
-//! each is written with a system call of its own. Copying a few of them into one write is cheaper.
-//! What is to be flushed is put off until its task has nothing more to write at the moment, and
-//! never longer.
+//! HTTP/2 frames are no longer than the reader announces, which is 16 KiB for most clients, and
+//! each is written with a system call. Copying a few of them into one write is cheaper. A flush is
+//! delayed until the connection's task has nothing more to write at the moment, and never longer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,18 +10,18 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much is gathered at most.
+/// Limit of gathered bytes.
 const GATHERED_BYTES: usize = 128 << 10;
-/// From so many bytes on a write is large already.
+/// A write of this size, in bytes, is not gathered.
 const LARGE_BYTES: usize = 48 << 10;
 
-/// A stream whose small writes go out together.
+/// A stream that gathers small writes.
 pub(super) struct Gathered<S> {
     stream: S,
     waiting: Vec<u8>,
-    /// Bytes of them that are gone already.
+    /// Bytes of `waiting` that were sent already.
     sent: usize,
-    /// Whether a flush was put off, and nothing was written since.
+    /// True if a flush was delayed, and nothing was written since.
     put_off: bool,
 }
 
@@ -31,7 +30,7 @@ impl<S: AsyncWrite + Unpin> Gathered<S> {
         Gathered { stream, waiting: Vec::new(), sent: 0, put_off: false }
     }
 
-    /// Sends all that waits.
+    /// Sends all gathered bytes.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.waiting.len() {
             let rest = &self.waiting[self.sent..];
@@ -81,8 +80,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Gathered<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !self.waiting.is_empty() && !self.put_off {
-            // The task runs once more, behind those that are ready now; if it has written nothing
-            // by then, there is nothing to wait for.
+            // The task runs once more, after the tasks that are ready now. If it writes nothing
+            // until then, the flush goes through.
             self.put_off = true;
             context.waker().wake_by_ref();
             return Poll::Ready(Ok(()));
@@ -117,7 +116,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes as many bytes at a time as it is told, and nothing every other time.
+    /// A writer that accepts `at_once` bytes per call, and is not ready on every other call.
     struct Slow {
         taken: Vec<u8>,
         writes: usize,

@@ -1,8 +1,8 @@
-//! An answer in parts that belong together, however it was cut on the way.
+//! Cuts an answer into parts, which are forwarded as a whole.
 //!
-//! Each message begins with how many rows it has; what follows is opaque. Several answers can go to
-//! one client only between such messages: a part is handed on when it is whole, so that an error
-//! that comes instead of its rest can still be told in the client's own words.
+//! Each message begins with its number of rows, and the rest is opaque. Several answers can be
+//! merged for one client only between such messages. A part is forwarded when it is complete, so
+//! that an error that comes instead of its rest can still be sent in the client's protocol.
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, ready};
@@ -14,16 +14,16 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::chunks::MESSAGE_BYTES_MAX;
 use crate::link::{Answer, damaged};
 
-/// How many bytes tell the number of rows.
+/// Length of the number of rows, in bytes.
 pub const COUNT_BYTES: usize = 4;
 const HEAD_BYTES: usize = PREFIX_BYTES + COUNT_BYTES;
 
-/// What a message holds.
+/// The contents of a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Part {
     pub rows: u64,
     pub bytes: usize,
-    /// As they came, one behind the other.
+    /// The bytes without the head, in pieces as they arrived.
     pub pieces: VecDeque<Bytes>,
 }
 
@@ -34,12 +34,13 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// The parts of `answer`, whose messages must begin with a number of rows.
     #[must_use]
     pub fn new(answer: Answer) -> Parts {
         Parts { answer, cut: Cut::default() }
     }
 
-    /// The next part. `None` is a good end.
+    /// The next part. `None` means that the answer ended without an error.
     pub fn poll_part(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Part>>> {
         loop {
             if let Some(part) = self.cut.whole.pop_front() {
@@ -62,7 +63,7 @@ impl Parts {
 #[derive(Default)]
 struct Cut {
     head: Vec<u8>,
-    /// The message that has begun, and how much of it is still to come.
+    /// The current message, and the number of bytes still missing.
     part: Part,
     missing: usize,
     whole: VecDeque<Part>,

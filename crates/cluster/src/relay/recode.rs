@@ -1,7 +1,6 @@
-//! The old way: a gateway that decodes every row and encodes it again.
+//! The way of a gateway that computes: it decodes every row and encodes it again.
 //!
-//! It is what a gateway does where it computes; kept as a switch, it tells what handing on unopened
-//! saves.
+//! It is kept as an option to measure what relaying without decoding saves.
 
 use std::convert::Infallible;
 use std::pin::Pin;

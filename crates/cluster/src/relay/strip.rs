@@ -1,4 +1,4 @@
-//! What a client gets that knows no gRPC: the messages without what is around them.
+//! Sends the contents of messages, without gRPC's framing, to a client.
 
 use bytes::Bytes;
 use thalweg_protocol::PREFIX_BYTES;
@@ -7,12 +7,12 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use crate::link::Answer;
 
-/// Writes the messages of an answer to a client, one behind the other, and tells how many bytes
-/// that were. The messages are a stream to the client, as PostgreSQL's are: their parts go out as
-/// they come.
+/// Writes the contents of an answer's messages to a client, one after the other, and returns the
+/// number of bytes. PostgreSQL clients read such a stream, so pieces of messages are sent as they
+/// arrive.
 ///
 /// # Errors
-/// Where the worker is lost, or the client.
+/// If the worker or the client is lost.
 pub async fn pour(mut answer: Answer, client: &mut (impl AsyncWrite + Unpin)) -> Result<u64> {
     let mut contents = Contents::default();
     let mut written = 0;
@@ -29,17 +29,17 @@ pub async fn pour(mut answer: Answer, client: &mut (impl AsyncWrite + Unpin)) ->
     Ok(written)
 }
 
-/// Tells what is in messages from what is around them.
+/// Separates the contents of messages from their prefixes.
 #[derive(Default)]
 struct Contents {
-    /// The beginning of a prefix.
+    /// The start of an incomplete prefix.
     prefix: Vec<u8>,
-    /// How much of the current message is still to come.
+    /// Missing bytes of the current message.
     missing: usize,
 }
 
 impl Contents {
-    /// What comes next of messages in this piece, which is cut to what follows.
+    /// Takes the next contents out of this piece.
     fn next(&mut self, piece: &mut Bytes) -> Result<Option<Bytes>> {
         while self.missing == 0 && !piece.is_empty() {
             let wanted = (PREFIX_BYTES - self.prefix.len()).min(piece.len());

@@ -115,7 +115,7 @@ async fn a_client_that_stops_reading_stops_the_worker() {
     let mut answer = link(&gateway).await.call(FETCH, &wanted.question()).await.unwrap();
     answer.piece().await.unwrap();
     let written = || worker.counters.written_bytes.load(Ordering::Relaxed);
-    // As long as something moves, the worker is not stopped yet.
+    // The worker has stopped when it has written nothing for several ticks.
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(200));
     let (mut before, mut still) = (0, 0);
     while still < 3 {
@@ -148,7 +148,7 @@ async fn a_client_without_grpc_gets_the_contents() {
     assert!(pour(answer, &mut Vec::new()).await.is_err());
 }
 
-/// Answers with batches, as a worker of Flight clients does.
+/// Answers with batches, as a worker does for Flight clients.
 struct Batches {
     batches: Vec<RecordBatch>,
     asked: AtomicUsize,

@@ -1,4 +1,4 @@
-//! Pieces as they came.
+//! Forwards pieces as they arrive.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use crate::link::Answer;
 
 /// The body of an answer as the body of another one.
 ///
-/// A piece is asked for when the client's connection has room for one, and only then the worker may
+/// A piece is requested when the client's connection has room for it, and only then the worker may
 /// send as much again.
 pub(super) struct RelayBody {
     answer: Option<Answer>,

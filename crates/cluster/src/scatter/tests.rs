@@ -77,7 +77,7 @@ async fn a_stale_gateway_is_told_and_corrects_itself() {
     let stale = gateway(even(&members[..2]));
     let newer = even(&members);
     members[1].map.offer(newer.clone()).await.unwrap();
-    // By the old map two workers, by the new one three.
+    // Two workers by the old map, three by the new one.
     assert_eq!(count(&stale, &Targets::All).await.unwrap(), 9);
     assert_eq!(*stale.map().current(), newer);
 }
@@ -110,7 +110,7 @@ async fn without_workers_nothing_is_asked() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_address_that_belongs_to_another_worker_by_now_is_not_believed() {
     let members: Vec<Member> = (0..2).map(member).collect();
-    // Whoever listens where worker 5 did is worker 0.
+    // Worker 0 listens at the address that worker 5 had.
     let map = ShardMap::even(vec![NodeName { id: 5, address: members[0].name.address }]);
     members[0].map.offer(map.clone()).await.unwrap();
     let error: Error = count(&gateway(map), &Targets::All).await.unwrap_err();

@@ -1,7 +1,7 @@
-//! A secret that all nodes of a cluster know, proved and never sent.
+//! Authentication with a secret that all nodes of a cluster know and never send.
 //!
-//! Each side sends a random challenge, then a keyed hash (HMAC-SHA-256) of its role and of both
-//! challenges. Neither proof can be used again, or sent back to whoever made it.
+//! Each side sends a random challenge, then an HMAC-SHA-256 of its role and of both challenges,
+//! with the secret as the key. A proof can neither be replayed nor reflected to its sender.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::refused;
 
 const CHALLENGE_BYTES: usize = 32;
 const PROOF_BYTES: usize = 32;
-/// Shorter ones are guessed.
+/// Shorter secrets are easy to guess.
 const SECRET_BYTES_MIN: usize = 16;
 
 type Challenge = [u8; CHALLENGE_BYTES];
 
-/// Something that only the nodes of a cluster know.
+/// The secret of a cluster.
 #[derive(Clone)]
 pub struct Secret {
     key: Arc<hmac::Key>,
@@ -33,8 +33,10 @@ enum Role {
 }
 
 impl Secret {
+    /// Makes the key from the bytes that all nodes share, at least 16.
+    ///
     /// # Errors
-    /// Where it is too short to be a secret.
+    /// If the secret is too short.
     pub fn new(secret: &[u8]) -> Result<Secret> {
         if secret.len() < SECRET_BYTES_MIN {
             let message = format!("a cluster's secret has at least {SECRET_BYTES_MIN} bytes");
@@ -69,7 +71,7 @@ impl Secret {
         hmac::sign(&self.key, &text(role, caller, callee))
     }
 
-    /// In a time that does not depend on the proof.
+    /// Compares in constant time.
     fn verify(
         &self,
         role: Role,

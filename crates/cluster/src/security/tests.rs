@@ -15,7 +15,7 @@ fn options(security: &Security) -> (ServeOptions, LinkOptions) {
     )
 }
 
-/// Whether a call succeeds between two nodes that show these.
+/// True if a call between two nodes with these credentials succeeds.
 async fn understand(callee: &Security, caller: &Security) -> bool {
     let worker = TestWorker::at(1, anywhere(), options(callee).0);
     let asked = async {

@@ -14,7 +14,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::{TlsFiles, refused};
 
-/// Both sides of TLS, ready for use.
+/// The configuration of both sides of TLS.
 #[derive(Clone)]
 pub struct Tls {
     connector: TlsConnector,
@@ -22,8 +22,11 @@ pub struct Tls {
 }
 
 impl Tls {
+    /// Loads the certificates and the key of this node. Later changes of the files have no effect.
+    ///
     /// # Errors
-    /// Where a file cannot be read, holds nothing of its kind, or they do not belong together.
+    /// If a file cannot be read or has no certificate or key, or if the files do not belong
+    /// together.
     pub fn load(files: &TlsFiles) -> Result<Tls> {
         let mut roots = RootCertStore::empty();
         for authority in certificates(&files.authority)? {
@@ -64,7 +67,7 @@ impl Tls {
         address: SocketAddr,
         stream: TcpStream,
     ) -> Result<client::TlsStream<TcpStream>> {
-        // Nodes are found by their addresses, so certificates name those.
+        // Nodes are called by address, so certificates are issued for IP addresses.
         let name = ServerName::from(address.ip());
         self.connector.connect(name, stream).await.map_err(refused)
     }

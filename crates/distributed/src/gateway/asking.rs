@@ -1,4 +1,4 @@
-//! Asking one worker, until both agree on the map and on the catalog.
+//! Requests to one worker, repeated until both sides agree on the map and on the catalog.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Shared, definitions, in_one_message};
 use crate::stages::Peers;
 
-/// How often a worker that disagrees is told what it does not know.
+/// Number of times that a worker that disagrees is brought up to date before the request fails.
 pub(crate) const TRIES: usize = 5;
 pub(crate) const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
 
@@ -31,22 +31,22 @@ impl Shared {
         &self.clock
     }
 
-    /// The number that a fragment goes by.
+    /// The number of a fragment, by which workers find a cached one.
     pub(crate) fn number(&self, fragment: &[u8]) -> u64 {
         self.hasher.hash_one(fragment)
     }
 
-    /// About how many rows a table has.
+    /// Estimated number of rows of a table.
     pub(crate) fn row_count(&self, table: TableId) -> Option<usize> {
         self.row_counts.read().get(&table).copied()
     }
 
-    /// About how many different values a column has on a worker.
+    /// Estimated number of distinct values of a column on one worker.
     pub(crate) fn value_count(&self, table: TableId, column: ColumnId) -> Option<usize> {
         self.value_counts.read().get(&(table, column)).copied()
     }
 
-    /// The gateways that there are, as far as this one knows.
+    /// The gateways of the cluster, as far as this one knows them.
     pub(crate) fn gateways(&self) -> Vec<wire::GatewayEntry> {
         let own = wire::GatewayEntry {
             gateway: self.gateway,
@@ -61,7 +61,7 @@ impl Shared {
         }
     }
 
-    /// The definitions behind one, as far as one message takes them.
+    /// The definitions after number `known`, as many as fit into one message.
     pub(crate) fn definitions_after(&self, known: u64) -> Vec<wire::Definition> {
         let all = self.definitions.read();
         let known = usize::try_from(known).unwrap_or(usize::MAX).min(all.len());
@@ -72,12 +72,12 @@ impl Shared {
         &self.peers
     }
 
-    /// How many definitions there are.
+    /// Number of the last definition, which is also how many there are.
     pub(crate) fn last_definition(&self) -> u64 {
         self.definitions.read().len() as u64
     }
 
-    /// Runs on the threads that links live on. Dropping it ends it.
+    /// Runs work on the threads that own the links. Dropping the handle aborts it.
     pub(crate) fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
@@ -86,7 +86,7 @@ impl Shared {
         AbortOnDropHandle::new(runtime.spawn(work))
     }
 
-    /// Asks the worker at a place of the map something that may be asked twice.
+    /// Sends an idempotent request to the worker at index `place` of the map.
     pub(crate) async fn ask(&self, place: usize, kind: Kind) -> Result<Answer> {
         let mut tries = TRIES;
         loop {
@@ -100,7 +100,8 @@ impl Shared {
         }
     }
 
-    /// The same for the rows of a fragment. One with a number was probably asked for before.
+    /// Like [`Self::ask`], for the rows of a fragment. A fragment with a number was probably sent
+    /// before, so only the number is sent first.
     pub(crate) async fn ask_rows(&self, place: usize, fragment: wire::Fragment) -> Result<Answer> {
         let wire::Fragment { number, place_base, .. } = fragment;
         if number > 0 {
@@ -114,7 +115,7 @@ impl Shared {
         self.ask(place, Kind::Fragment(fragment)).await
     }
 
-    /// The same for what is answered with one message.
+    /// Like [`Self::ask`], for requests with one message as the answer.
     pub(crate) async fn ask_one<A: prost::Message + Default>(
         &self,
         place: usize,
@@ -124,7 +125,7 @@ impl Shared {
         A::decode(message).map_err(|error| no_answer(&error))
     }
 
-    /// Asks something that must not be asked twice.
+    /// Sends a request that must not run twice.
     pub(crate) async fn ask_once<A: prost::Message + Default>(
         &self,
         place: usize,
@@ -159,7 +160,8 @@ impl Shared {
         }
     }
 
-    /// After a worker refused: whether both know the same now, and it may be asked again.
+    /// Resolves a worker's refusal. Returns true if both sides agree now and the request can be
+    /// repeated.
     async fn agrees(&self, place: usize, worker: &NodeName, refused: &Error) -> Result<bool> {
         match refused.state() {
             SqlState::STALE_SHARD_MAP => {
@@ -167,7 +169,7 @@ impl Shared {
                 Ok(true)
             }
             SqlState::OTHER_WORKER => {
-                // A newer map may have the worker's new address.
+                // The worker may have a new address in a newer map.
                 self.exchange_maps(worker).await?;
                 match self.map.current().workers().get(place) == Some(worker) {
                     false => Ok(true),
@@ -186,7 +188,7 @@ impl Shared {
         }
     }
 
-    /// Gives the node at a worker's address this gateway's map, and takes a newer one over.
+    /// Sends this gateway's map to a worker, and adopts the worker's if it is newer.
     async fn exchange_maps(&self, worker: &NodeName) -> Result<()> {
         let own = self.map.current().to_wire();
         let link = self.link(worker).link().await?.0;
@@ -194,10 +196,10 @@ impl Shared {
         self.map.offer(ShardMap::from_wire(&newest)?).await.map(drop)
     }
 
-    /// Whether something can be asked again as it is, once both sides know the same.
+    /// Checks that a request can be repeated unchanged once both sides agree.
     ///
     /// # Errors
-    /// Where this gateway was behind when it made rows, and checked them.
+    /// If this gateway was behind when it made and checked the rows of a write.
     fn may_repeat(&self, kind: &Kind, refused: &Error) -> Result<()> {
         let was_behind = refused.state() == SqlState::STALE_GATEWAY && self.following.is_some();
         if !was_behind || !matches!(kind, Kind::Write(_)) {
@@ -208,7 +210,7 @@ impl Shared {
             .with_hint("Run the statement again."))
     }
 
-    /// Tells a worker of the definitions that it does not know.
+    /// Sends a worker the definitions that it is missing.
     pub(crate) async fn bring_up(&self, place: usize) -> Result<()> {
         let look = Kind::Look(wire::Look::default());
         let seen: wire::Sights = self.ask_one(place, look).await?;
@@ -218,7 +220,8 @@ impl Shared {
             let all = self.definitions.read();
             if known > all.len() {
                 return match self.following {
-                    // The worker heard of more meanwhile, and says so when it is asked again.
+                    // The worker learned of more meanwhile. It says so when the request is
+                    // repeated.
                     Some(_) => Ok(()),
                     None => Err(self.follows_another(place, sight.definitions, all.len() as u64)),
                 };
@@ -231,7 +234,7 @@ impl Shared {
         self.ask_one::<wire::Done>(place, Kind::Define(missing)).await.map(drop)
     }
 
-    /// Takes over the definitions that a worker knows and this gateway does not.
+    /// Adopts the definitions that a worker knows and this gateway does not.
     pub(crate) async fn learn(&self, place: usize) -> Result<()> {
         loop {
             let after = self.last_definition();
@@ -266,8 +269,9 @@ impl Shared {
         request.encode_to_vec()
     }
 
-    /// What may lie unread is a budget of all workers. A link keeps the share that it was made
-    /// with: of workers that come one after the other, all shares are a few budgets at most.
+    /// The link to a worker. The budget of unread bytes is shared by all workers. A link keeps the
+    /// share that it was made with. If workers join one after the other, the shares add up to a few
+    /// budgets at most.
     fn link(&self, worker: &NodeName) -> KeptLink {
         let mut links = self.links.lock();
         if let Some(link) = links.get(worker) {
@@ -286,7 +290,8 @@ fn worker_at(map: &ShardMap, place: usize) -> Result<&NodeName> {
     map.workers().get(place).ok_or_else(|| Error::internal("a worker is not in the map"))
 }
 
-/// Whether other workers may have done their parts of it: it is better tried in vain than left.
+/// True for a commit that other workers may have done already. It is sent even to a silent worker,
+/// since leaving it out would certainly leave the write half done.
 fn is_agreed(kind: &Kind) -> bool {
     matches!(kind, Kind::Write(write) if write.stage() == Stage::Commit && write.before > 0)
 }

@@ -1,4 +1,4 @@
-//! Rows of keys, asked of the workers that own them.
+//! Lookups by key: asks the workers that own the keys for their rows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::hidden::Hidden;
 use crate::rows;
 use crate::sharding::{self, Dealt};
 
-/// The rows that are searched for. Where a worker does not answer, its keys fail alone.
+/// Looks up rows by key. If a worker does not answer, only its keys fail.
 pub(super) async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Holders> {
     let hidden = Hidden::of(&search.hidden)?;
     let fields = search.values.iter().map(|values| values.data_type().clone());
@@ -57,7 +57,7 @@ pub(super) async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Hol
     in_order(search, rows_of, &batches, failures)
 }
 
-/// The place of the shard key among the key's columns.
+/// Index of the shard key among the key's columns.
 fn shard_key(search: &KeySearch) -> Result<usize> {
     let in_key = |column| search.key.columns.iter().position(|known| *known == column);
     let shard_key = search.table.shard_key.and_then(in_key);
@@ -83,7 +83,8 @@ fn question(
     })
 }
 
-/// The rows in the order of their keys: `rows_of` has their places in all batches together.
+/// Puts the rows into the order of their keys. `rows_of` has their offsets in the concatenation of
+/// all batches.
 fn in_order(
     search: &KeySearch,
     rows_of: Vec<Option<(RowId, usize)>>,
@@ -91,7 +92,7 @@ fn in_order(
     failures: Vec<(usize, Error)>,
 ) -> Result<Holders> {
     let values = match batches {
-        // One worker has found them in their order.
+        // A single worker returns the rows in order already.
         [all] => all.clone(),
         _ => {
             let schema = match batches.first() {

@@ -1,9 +1,9 @@
-//! Other gateways that follow this one, as it knows them.
+//! The further gateways that follow this one.
 //!
-//! Each says what it knows and asks for more, and waits for the answer: who asks again has followed
-//! what the last answer told. So nobody has to be called.
+//! A follower reports its version, asks for more and waits for the answer (a long poll). Its next
+//! request confirms that it applied the last answer. So this gateway never has to call a follower.
 //!
-//! Promises: a definition is told of as done when all gateways that are there know of it; one that
+//! Invariants: a definition counts as done only when all present gateways know it. A gateway that
 //! does not ask again in time is forgotten until it does.
 
 use std::collections::BTreeMap;
@@ -19,37 +19,37 @@ use tokio::time::timeout;
 
 use super::Shared;
 
-/// How long an answer waits for news.
+/// Longest time that an answer waits for news.
 const NEWS_WITHIN: Duration = Duration::from_secs(1);
-/// How long a gateway may take until it asks again.
+/// Longest time that a gateway may take until it asks again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Followers {
-    /// By their numbers.
+    /// Followers by gateway number.
     known: watch::Sender<BTreeMap<u64, Follower>>,
-    /// The last definition that there is.
+    /// Number of the last definition.
     last: watch::Sender<u64>,
-    /// How often somebody asked.
+    /// Counter of requests.
     asked: AtomicU64,
 }
 
 struct Follower {
     address: String,
     definitions: u64,
-    /// The number of what it asked last, and when that was answered; `None` while it waits.
+    /// Number of its last request, and when that was answered; `None` while it waits.
     ask: u64,
     answered: Option<Duration>,
 }
 
 impl Follower {
-    /// Whether it waits for an answer, or had one not long ago.
+    /// True if it waits for an answer, or got one not long ago.
     fn is_there(&self, now: Duration) -> bool {
         self.answered.is_none_or(|answered| now.saturating_sub(answered) < PATIENCE)
     }
 }
 
 impl Followers {
-    /// Nobody, where there are so many definitions.
+    /// No followers yet; `definitions` is the number of the last definition.
     pub(super) fn new(definitions: u64) -> Followers {
         Followers {
             known: watch::Sender::default(),
@@ -58,7 +58,8 @@ impl Followers {
         }
     }
 
-    /// Waits until all that are there follow a definition. Who takes long follows later.
+    /// Waits until all present followers know a definition. A slow follower is forgotten and
+    /// catches up later.
     pub(super) async fn follow(&self, definition: u64, clock: &dyn Clock) {
         let now = clock.monotonic();
         self.known.send_modify(|known| known.retain(|_, follower| follower.is_there(now)));
@@ -90,7 +91,7 @@ impl Followers {
     }
 }
 
-/// A gateway that waits for an answer. Dropped before, it has gone.
+/// A request that waits for its answer. Dropping it before the answer removes the follower.
 struct Waiting {
     shared: Arc<Shared>,
     gateway: u64,
@@ -98,7 +99,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Takes one in; whether it is new.
+    /// Registers a request. Returns true if the follower is new.
     fn begin(shared: &Arc<Shared>, follow: &wire::Follow) -> (Waiting, bool) {
         let ask = shared.followers.asked.fetch_add(1, Ordering::Relaxed);
         let follower = Follower {
@@ -139,11 +140,11 @@ impl Drop for Waiting {
     }
 }
 
-/// Answers a gateway that follows this one: at once where it is new or knows less, and else when
-/// there is something to tell, or after a while.
+/// Answers a follower's request: at once if it is new or behind, otherwise when there is news or
+/// after [`NEWS_WITHIN`].
 ///
 /// # Errors
-/// Where it cannot follow this one.
+/// If it cannot follow this gateway.
 pub(super) async fn answer(shared: &Arc<Shared>, follow: wire::Follow) -> Result<wire::News> {
     if let Some(following) = &shared.following {
         return Err(following.is_no_first());
@@ -171,7 +172,7 @@ pub(super) async fn answer(shared: &Arc<Shared>, follow: wire::Follow) -> Result
                 _ = mapped => {}
             }
         };
-        // Where there are none, the answer says so.
+        // If there is no news in time, the answer is empty.
         let _ = timeout(NEWS_WITHIN, news).await;
     }
     let map = shared.map().current();

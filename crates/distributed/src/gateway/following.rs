@@ -1,11 +1,11 @@
 //! A further gateway: it follows the map and the definitions of the first one.
 //!
-//! It asks the first one again and again for what it does not know, and is answered as soon as
-//! there is something. What a worker knows and it does not, it takes over from the worker: so it
-//! can go on while the first one is away.
+//! It asks the first gateway for news again and again; each answer comes as soon as there is news.
+//! It also adopts definitions that a worker knows and it does not, so it can go on while the first
+//! gateway is away.
 //!
-//! Promises: one task follows, definitions in their order and each with its row of the journal;
-//! while the first gateway is away, everything but definitions goes on with what is known.
+//! Invariants: one task applies definitions, in order and each with its row of the journal. While
+//! the first gateway is away, everything but definitions goes on with the known state.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,28 +29,29 @@ use super::{Gateway, Shared};
 use crate::node::Told;
 use crate::worker::known;
 
-/// How long it waits before it asks a gateway again that could not be followed.
+/// Pause before the first gateway is asked again after a failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// So many statements may wait with what workers told them.
+/// Capacity of the queue of definitions that statements heard from workers.
 const HEARD_MAX: usize = 64;
 
-/// What a further gateway's statements need of whoever follows.
+/// Handle to the [`Follower`] for a further gateway's statements.
 #[derive(Clone)]
 pub(crate) struct Following {
     first: SocketAddr,
     heard: mpsc::Sender<Heard>,
-    /// As the first gateway told last.
+    /// All gateways, as the first one described them last.
     gateways: Arc<Mutex<Vec<wire::GatewayEntry>>>,
 }
 
-/// What a worker knew, and who waits until it is followed.
+/// Definitions that a worker knew, and the channel to the statement that waits for them.
 pub(crate) struct Heard {
     definitions: Vec<wire::Definition>,
     done: oneshot::Sender<Result<()>>,
 }
 
 impl Following {
-    /// For a gateway that follows the one at an address, and what [`Follower`] hears of it.
+    /// A handle for a gateway that follows the one at an address, and the queue that [`Follower`]
+    /// reads.
     pub(crate) fn new(first: SocketAddr) -> (Following, mpsc::Receiver<Heard>) {
         let (heard, hears) = mpsc::channel(HEARD_MAX);
         let unknown = wire::GatewayEntry {
@@ -66,10 +67,10 @@ impl Following {
         self.first
     }
 
-    /// Follows definitions that somebody else told of.
+    /// Has the [`Follower`] apply definitions that came from a worker, and waits for it.
     ///
     /// # Errors
-    /// Where they cannot be followed.
+    /// If they cannot be applied.
     pub(super) async fn hear(&self, definitions: Vec<wire::Definition>) -> Result<()> {
         let ended = || Error::new(SqlState::SHUTTING_DOWN, "this gateway is ending");
         let (done, followed) = oneshot::channel();
@@ -77,7 +78,7 @@ impl Following {
         followed.await.map_err(|_| ended())?
     }
 
-    /// All gateways, of which this one is such.
+    /// All gateways, with `own` as the entry of this one.
     pub(super) fn entries(&self, own: wire::GatewayEntry) -> Vec<wire::GatewayEntry> {
         let mut all = self.gateways.lock().clone();
         match all.iter_mut().find(|entry| entry.gateway == own.gateway) {
@@ -89,7 +90,7 @@ impl Following {
 
     fn told(&self, mut gateways: Vec<wire::GatewayEntry>) {
         for gateway in gateways.iter_mut().filter(|gateway| gateway.defines) {
-            // It may not know where it is called.
+            // The first gateway may not know the address at which it is reached.
             gateway.address = self.first.to_string();
         }
         *self.gateways.lock() = gateways;
@@ -131,7 +132,7 @@ impl Following {
     }
 }
 
-/// Who follows.
+/// The task that applies the first gateway's definitions.
 pub(crate) struct Follower {
     shared: Arc<Shared>,
     following: Following,
@@ -139,7 +140,7 @@ pub(crate) struct Follower {
     first: KeptLink,
     heard: mpsc::Receiver<Heard>,
     told: Option<Told>,
-    /// Why the first gateway could not be followed last.
+    /// Reason of the last failure to follow the first gateway.
     said: Option<String>,
 }
 
@@ -151,7 +152,7 @@ impl Follower {
         link: &Arc<LinkOptions>,
         told: Option<Told>,
     ) -> Follower {
-        // Gateways have no numbers that others know; the address tells which it is.
+        // Gateways have no numbers that others know. The address identifies the gateway.
         let first = NodeName { id: 0, address: following.first };
         Follower {
             shared: Arc::clone(&gateway.shared),
@@ -164,10 +165,10 @@ impl Follower {
         }
     }
 
-    /// Follows until nothing is left, or the first gateway turns out to be away.
+    /// Follows until nothing is missing, or the first gateway turns out to be away.
     ///
     /// # Errors
-    /// Where it is away and nothing is known yet, or it cannot be followed.
+    /// If it is away and no worker is known yet, or if it cannot be followed.
     pub(crate) async fn catch_up(&mut self) -> Result<()> {
         loop {
             let news = match self.ask(false).await {
@@ -189,7 +190,7 @@ impl Follower {
         }
     }
 
-    /// Follows for ever.
+    /// Follows until the gateway ends.
     pub(crate) async fn run(mut self) {
         let mut asked = self.ask(false);
         loop {
@@ -204,14 +205,14 @@ impl Follower {
                 }
                 heard = self.heard.recv() => {
                     let Some(Heard { definitions, done }) = heard else { return };
-                    // Whoever waited may be gone.
+                    // The statement may have been canceled.
                     let _ = done.send(self.follow(definitions).await);
                 }
             }
         }
     }
 
-    /// Asks the first gateway for what is not known here, perhaps a while later.
+    /// Asks the first gateway for news: after [`AGAIN_AFTER`] if `later`.
     fn ask(&self, later: bool) -> BoxFuture<'static, Result<wire::News>> {
         let follow = wire::Follow {
             gateway: self.shared.gateway,
@@ -224,7 +225,7 @@ impl Follower {
         async move {
             if later {
                 let mut ticks = interval(AGAIN_AFTER);
-                // The first one comes at once.
+                // The first tick completes at once.
                 ticks.tick().await;
                 ticks.tick().await;
             }
@@ -246,7 +247,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Follows definitions, but for those that are known.
+    /// Applies definitions and skips those that are known.
     async fn follow(&self, definitions: Vec<wire::Definition>) -> Result<()> {
         for definition in definitions {
             if definition.number <= self.shared.last_definition() {
@@ -259,7 +260,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Says why the first gateway cannot be followed, once for each reason.
+    /// Reports why the first gateway cannot be followed, once for each reason.
     fn note(&mut self, failed: Option<&Error>) {
         let reason = failed.map(|error| error.message().to_owned());
         if failed.is_some() {

@@ -1,14 +1,14 @@
-//! Rows that change by their keys, on their way to the workers that own them.
+//! Writes by primary key, on their way to the workers that own the rows.
 //!
-//! What a client sends is a stream of groups, each of which is dealt out to the owners of its
-//! rows. Parts of one worker go in messages that it does one after the other, and what gathers
-//! while one is under way goes as the next one. So messages are the longer the more a worker has to
-//! do. Only a long one goes while another one is under way: the worker has something to do when
-//! that one is done, and short ones cost both sides more than they bring.
+//! A client sends a stream of groups. Each group is split by the owners of its rows. The parts of
+//! one worker go in messages that it runs one after the other. Parts that arrive while a message is
+//! under way form the next one, so messages grow with the load of a worker. A second message goes
+//! out early only if it is long: then the worker has work when the first one is done. Short
+//! messages would cost both sides more than they bring.
 //!
-//! Promises: groups are told of in their order, once all owners have answered; a row that is told
-//! written is as durable at its owner as was asked; a worker that does not answer fails its own
-//! rows alone.
+//! Invariants: groups are acknowledged in order, once all owners have answered. An acknowledged row
+//! is as durable at its owner as was requested. A worker that does not answer fails only its own
+//! rows.
 
 mod message;
 mod told;
@@ -35,27 +35,26 @@ use crate::{keyed, sharding};
 use message::{Asked, Part, Run, Share};
 use told::Told;
 
-/// From so many bytes on a message takes no further groups.
+/// A message of this size, in bytes, takes no further groups.
 const MESSAGE_BYTES: usize = 4 << 20;
-/// From so many bytes on a message goes while another one is under way.
+/// A message of this size, in bytes, goes out while another one is under way.
 const LONG_BYTES: usize = 64 << 10;
-/// Messages of a stream that a worker may have not answered: it syncs one while the next one is on
-/// its way.
+/// Unanswered messages of a stream to one worker: it syncs one while the next one is on its way.
 const UNDER_WAY: usize = 2;
 
-/// The rows that one client writes.
+/// The write stream of one client.
 pub(super) struct KeyedStream {
     shared: Arc<Shared>,
-    /// Tells it from other streams.
+    /// Number of this stream, unique at the gateway.
     number: u64,
     told: Arc<Told>,
     sending: Mutex<Sending>,
 }
 
-/// What is needed to hand a group on.
+/// State for splitting and sending groups.
 #[derive(Default)]
 struct Sending {
-    /// What takes the parts of each worker, by its place in the map.
+    /// Queues of the parts of each worker, by its index in the map.
     workers: HashMap<usize, UnboundedSender<Part>>,
     fingerprints: HashMap<TableId, (Arc<TableSchema>, u64)>,
 }
@@ -70,7 +69,7 @@ impl KeyedStream {
         }
     }
 
-    /// The parts of a group by their owners, and the rows that no worker is asked to write.
+    /// The parts of a group by owner, and the rows that fail before any worker is asked.
     fn parts(
         &self,
         sending: &mut Sending,
@@ -108,7 +107,7 @@ impl KeyedStream {
         Ok((parts, Vec::new()))
     }
 
-    /// Which rows each worker owns; `None` for all.
+    /// The rows that each worker owns; `None` for all.
     fn owners(
         &self,
         table: &TableSchema,
@@ -130,11 +129,11 @@ impl KeyedStream {
             let (worker, parts) = unbounded_channel();
             let (shared, told) = (Arc::clone(&self.shared), Arc::clone(&self.told));
             let sender = Sender::new(shared, told, owner, self.number);
-            // What was handed over is written, also when the client has left meanwhile.
+            // The task goes on if the client leaves: parts that were handed over are written.
             drop(self.shared.spawn(sender.run(parts)).detach());
             worker
         });
-        // Its receiver lives as long as this end.
+        // The receiver lives as long as this sender.
         let _ = worker.send(part);
     }
 }
@@ -178,7 +177,8 @@ impl Sending {
     }
 }
 
-/// Where rows of a change have the shard key: every key of a cluster's table contains it.
+/// Index of the shard key among the columns of a change. Every key of a cluster's table contains
+/// it.
 fn shard_key(table: &TableSchema, change: &KeyedChange) -> Result<usize> {
     let place = table.shard_key.and_then(|column| {
         let position = table.position(column)?;
@@ -203,18 +203,18 @@ fn on_several(workers: usize) -> Error {
         .with_hint("Send rows of one shard key only, or without asking that they be atomic.")
 }
 
-/// Brings the parts of one stream to one worker.
+/// Sends the parts of one stream to one worker.
 struct Sender {
     shared: Arc<Shared>,
     told: Arc<Told>,
     owner: usize,
     stream: u64,
-    /// The number of the last message.
+    /// Number of the last message.
     turn: u64,
-    /// What goes with the next message.
+    /// Parts for the next message.
     next: VecDeque<Part>,
     next_bytes: usize,
-    /// Of the messages under way.
+    /// Contents of the messages under way, oldest first.
     asked: VecDeque<Vec<Asked>>,
     answers: FuturesOrdered<BoxFuture<'static, Result<wire::RowsWritten>>>,
 }
@@ -251,7 +251,7 @@ impl Sender {
         }
     }
 
-    /// Takes in a part, and those that wait behind it.
+    /// Queues a part, and all that wait behind it.
     fn gather(&mut self, first: Part, parts: &mut UnboundedReceiver<Part>) {
         let mut next = Some(first);
         while let Some(part) = next {
@@ -266,7 +266,7 @@ impl Sender {
         !self.next.is_empty() && (self.asked.is_empty() || is_long && self.asked.len() < UNDER_WAY)
     }
 
-    /// Sends what gathered, as far as one message takes it.
+    /// Sends the queued parts, as many as fit into one message.
     fn ask(&mut self) {
         let (mut together, mut bytes) = (Vec::new(), 0);
         while bytes < MESSAGE_BYTES
@@ -293,7 +293,8 @@ impl Sender {
             return;
         }
         self.turn += 1;
-        // What was answered is done; a worker that was restarted knows nothing of it.
+        // Answered messages are done. A restarted worker knows nothing of them, so they are not
+        // named.
         let behind = if self.asked.is_empty() { 0 } else { self.turn - 1 };
         let write = wire::WriteRows { groups, stream: self.stream, turn: self.turn, behind };
         let (shared, owner) = (Arc::clone(&self.shared), self.owner);
@@ -302,7 +303,7 @@ impl Sender {
         self.asked.push_back(asked);
     }
 
-    /// Takes the answer to the first message that is under way.
+    /// Handles the answer to the oldest message under way.
     fn take(&mut self, answer: Result<wire::RowsWritten>) {
         match answer {
             Ok(written) => {
@@ -313,7 +314,7 @@ impl Sender {
                 }
             }
             Err(error) => {
-                // Those behind it may wait for it at the worker: they are given up as well.
+                // Messages behind the failed one may wait for it at the worker, so they fail, too.
                 self.answers = FuturesOrdered::new();
                 for asked in std::mem::take(&mut self.asked).into_iter().flatten() {
                     self.tell(asked, Err(error.clone()));

@@ -1,8 +1,8 @@
-//! Rows of a load, on their way to their workers before the statement ends.
+//! Bulk loads: rows go to their workers before the statement ends.
 //!
-//! Workers keep them aside as parts of a write whose end is to come, which [`writing`] sends. Until
-//! then each of them hears a few times a minute that the load goes on. Where it does not, be it
-//! that it failed, that its client or this gateway is gone, they forget their parts.
+//! Workers buffer them as parts of an unfinished write, which [`writing`] ends. Until then each of
+//! them gets a heartbeat a few times a minute. Workers drop their parts if the heartbeats stop,
+//! because the load failed or its client or this gateway is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,11 +24,10 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Shared;
 use super::writing::{self, Parts, Unfinished};
 
-/// How often workers hear that a load goes on. They forget one that they hear nothing of for a
-/// minute.
+/// Interval of heartbeats. Workers drop a load after a minute without one.
 const BEAT_EVERY: Duration = Duration::from_secs(20);
 
-/// How many messages of a load a worker has had. Whoever sends it one holds this meanwhile.
+/// Number of messages of a load that a worker has received. A sender holds the lock while it sends.
 type Sent = Arc<Mutex<u32>>;
 
 /// One statement's load.
@@ -36,14 +35,14 @@ pub(super) struct Loading {
     shared: Arc<Shared>,
     table: Arc<TableSchema>,
     fingerprint: u64,
-    /// Dropped before the workers are told to forget.
+    /// Dropped first, so that heartbeats end before the workers are told to forget.
     places: BTreeMap<usize, Place>,
     unfinished: Unfinished,
-    /// Whether all that was to be sent has arrived.
+    /// False while rows are being sent, and after that has failed.
     is_whole: bool,
 }
 
-/// A worker that has parts.
+/// A worker that buffers parts.
 struct Place {
     sent: Sent,
     _beating: AbortOnDropHandle<()>,
@@ -78,7 +77,7 @@ impl Loading {
         Arc::clone(&known.sent)
     }
 
-    /// Deals rows out here, where a thread may take its time, and sends them from where links live.
+    /// Splits rows on this thread, which may block, and sends them on the threads of the links.
     fn send_all(&mut self, append: Vec<RecordBatch>) -> Result<()> {
         let table = Arc::clone(&self.table);
         let changes = RowChanges {
@@ -100,7 +99,7 @@ impl Loading {
                 async move { keep_all(&shared, place, number, &sent, parts).await }
             });
             let all: Result<Vec<()>> = join_all(kept).await.into_iter().collect();
-            // Whoever loads waits for it.
+            // The thread that loads waits for this.
             let _ = told.send(all.map(drop));
         });
         let done = done.recv();
@@ -114,7 +113,7 @@ impl Loading {
             return Err(Error::internal("a load went on after it had failed"));
         }
         let mut to: BTreeMap<usize, (u32, Parts)> = BTreeMap::new();
-        // Nobody else sends a message from here on.
+        // The locks keep heartbeats from sending messages from here on.
         let mut held = Vec::with_capacity(places.len());
         for (place, known) in &places {
             let sent = Arc::clone(&known.sent).lock_owned().await;
@@ -151,23 +150,23 @@ impl Load for Loading {
     }
 }
 
-/// Tells a worker now and then that a load goes on.
+/// Sends heartbeats of a load to a worker.
 async fn beat(shared: Arc<Shared>, place: usize, number: u64, sent: Sent) {
     let mut ticks = interval(BEAT_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first one is at once.
+    // The first tick completes at once.
     ticks.tick().await;
     loop {
         ticks.tick().await;
         let mut sent = sent.lock().await;
         if *sent > 0 {
-            // A worker that has lost its parts says so when it gets the next ones.
+            // An error is ignored: a worker that lost its parts rejects the next ones.
             let _ = keep(&shared, place, number, &mut sent, Parts::new()).await;
         }
     }
 }
 
-/// Has a worker keep parts.
+/// Has a worker buffer parts.
 async fn keep_all(
     shared: &Shared,
     place: usize,
@@ -197,7 +196,8 @@ async fn keep(
     Ok(())
 }
 
-/// What is kept aside is not written: a worker that is away leaves no doubt about it.
+/// Buffered parts are not written, so after a lost connection the outcome is known: nothing was
+/// written.
 fn nothing_written(error: Error) -> Error {
     match error.state() {
         SqlState::CONNECTION_FAILURE => Error::new(error.state(), error.message())

@@ -1,5 +1,4 @@
-//! What a gateway knows of its workers without asking them for rows: it looks at them every now and
-//! then, at those of one process by one question.
+//! Periodic status requests to all workers: one request for all workers of a process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -15,16 +14,16 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::{Shared, WorkerStatus};
 use crate::scan::{Asked, by_process};
 
-/// How often the workers are looked at, where they are few.
+/// Interval of status requests in a small cluster.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// A gateway that is not ready yet looks at its workers so many times as often.
+/// A gateway that is not ready yet asks this many times as often.
 const LOOKS_MORE_OFTEN: u32 = 8;
 
-/// At how many workers a gateway looks in a second at most.
+/// Limit of the workers asked per second, which lengthens the interval in large clusters.
 const LOOKS_A_SECOND: u32 = 256;
 
-/// Looks at all workers again and again, for as long as the gateway is there.
+/// Asks all workers again and again, while the gateway exists.
 pub(super) async fn keep_looking(shared: Weak<Shared>) {
     let mut ticks = interval(LOOK_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -34,7 +33,7 @@ pub(super) async fn keep_looking(shared: Weak<Shared>) {
         let workers = look(&shared).await.len();
         ticks.reset_after(match shared.presence.was_complete() {
             true => look_again_after(workers),
-            // Whoever started the cluster waits for it.
+            // The cluster is starting, and its operator waits for it.
             false => look_again_after(workers) / LOOKS_MORE_OFTEN,
         });
     }
@@ -45,7 +44,7 @@ fn look_again_after(workers: usize) -> Duration {
     (Duration::from_secs(1) * workers / LOOKS_A_SECOND).max(LOOK_EVERY)
 }
 
-/// Looks at all workers.
+/// Asks all workers for their status, and updates the gateway's estimates.
 pub(super) async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
     let map = shared.map().current();
     let places: Vec<usize> = (0..map.workers().len()).collect();
@@ -71,8 +70,8 @@ pub(super) async fn look(shared: &Arc<Shared>) -> Vec<WorkerStatus> {
     status
 }
 
-/// What workers that share a process have. Where one does not tell of all of them, the others are
-/// asked each for itself: the map may be wrong about them, or only that one be out of reach.
+/// The status of workers that share a process. If the answer does not cover all of them, the others
+/// are asked one by one: the map may be wrong about them, or only the first one may be unreachable.
 async fn sights(shared: &Arc<Shared>, map: &ShardMap, asked: &Asked) -> Vec<wire::Sight> {
     let mut seen = sights_of(shared, asked.first(), asked.others(map)).await;
     let is_missing = |place: &&usize| {
@@ -85,7 +84,7 @@ async fn sights(shared: &Arc<Shared>, map: &ShardMap, asked: &Asked) -> Vec<wire
     seen
 }
 
-/// What one worker tells of itself and of others; nothing where it does not answer.
+/// The status of one worker and of others in its process; empty if it does not answer.
 async fn sights_of(shared: &Arc<Shared>, place: usize, together: Vec<u64>) -> Vec<wire::Sight> {
     let look = Kind::Look(wire::Look { together });
     shared
@@ -94,8 +93,8 @@ async fn sights_of(shared: &Arc<Shared>, place: usize, together: Vec<u64>) -> Ve
         .map_or_else(|_| Vec::new(), |seen| seen.sights)
 }
 
-/// About how many different values columns have on the worker that has most of them, where all
-/// workers with rows of the table know.
+/// Estimated number of distinct values of columns on the worker that has most of them. A column is
+/// left out unless all workers with rows of the table know it.
 fn value_counts<'a>(
     seen: impl Iterator<Item = &'a wire::Sight>,
 ) -> HashMap<(TableId, ColumnId), usize> {

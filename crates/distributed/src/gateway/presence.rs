@@ -1,4 +1,4 @@
-//! Which workers of a gateway are there, and whether these are enough to begin with.
+//! Presence of workers at a gateway, and the gateway's readiness.
 //!
 //! Buckets do not move once a table exists. A gateway therefore makes no table before as many
 //! workers have joined as it was told to expect. After a restart it reports itself as ready once
@@ -15,11 +15,11 @@ use super::WorkerStatus;
 pub(super) struct Presence {
     /// Number of workers that must have joined before tables are made; at least one.
     expected: usize,
-    /// Whether all owners of buckets answered at the same look since this gateway started.
+    /// True once all owners of buckets answered the same status request since this gateway started.
     was_complete: AtomicBool,
-    /// Owners of buckets that answered at the last look.
+    /// Number of owners of buckets that answered the last status request.
     answering: AtomicUsize,
-    /// One owner of buckets that did not.
+    /// One owner of buckets that did not answer.
     missing: parking_lot::Mutex<Option<NodeName>>,
 }
 
@@ -33,7 +33,7 @@ impl Presence {
         }
     }
 
-    /// Takes in what a look at all workers found.
+    /// Records the result of a status request to all workers.
     pub(super) fn note(&self, workers: &[WorkerStatus]) {
         let owners = || workers.iter().filter(|worker| worker.buckets > 0);
         let missing = owners().find(|worker| worker.seen.is_none());
@@ -45,11 +45,13 @@ impl Presence {
         }
     }
 
-    /// Whether this gateway has all workers that it begins with.
+    /// True once all expected workers and all owners of buckets were seen.
     pub(super) fn was_complete(&self) -> bool {
         self.was_complete.load(Ordering::Relaxed)
     }
 
+    /// Checks that tables may be made.
+    ///
     /// # Errors
     /// 57P03 while fewer workers have joined than are expected.
     pub(super) fn check_joined(&self, map: &ShardMap) -> Result<()> {
@@ -67,6 +69,8 @@ impl Presence {
         ))
     }
 
+    /// Checks that the gateway is ready for statements.
+    ///
     /// # Errors
     /// 57P03 while expected workers have not joined, while a worker that owned buckets before a
     /// restart has not answered yet, and while no worker answers at all.
@@ -99,7 +103,7 @@ mod tests {
         (1..=workers).fold(ShardMap::default(), |map, id| map.with(name(id), id, Moving::Allowed))
     }
 
-    /// Of the workers of a map, those of these numbers answer.
+    /// The status of the workers of a map, of which those with numbers in `answering` answer.
     fn seen(map: &ShardMap, answering: &[u64]) -> Vec<WorkerStatus> {
         let workers = map.workers().iter().zip(map.shares());
         let status = |(worker, buckets): (&NodeName, &usize)| WorkerStatus {
@@ -137,7 +141,8 @@ mod tests {
         assert!(presence.check_joined(&map).is_ok(), "they have joined");
         presence.note(&seen(&map, &[1, 2, 3]));
         assert!(presence.check(&map).is_ok());
-        // A worker that goes later concerns the statements that need it.
+        // Once complete, the gateway stays ready: a lost worker fails only the statements that need
+        // it.
         presence.note(&seen(&map, &[2]));
         assert!(presence.check(&map).is_ok());
         presence.note(&seen(&map, &[]));

@@ -1,4 +1,4 @@
-//! What other gateways, and people, ask of a gateway.
+//! Requests of other gateways, and of operators, to a gateway.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use tonic::body::Body;
 use super::{Gateway, Shared, followers};
 use crate::worker::OneMessage;
 
-/// How many buffers are kept for the next answers.
+/// Number of buffers pooled for the next answers.
 const BUFFERS_FREE_MAX: usize = 4;
 
 pub(crate) struct GatewayService {

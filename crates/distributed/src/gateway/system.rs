@@ -1,4 +1,4 @@
-//! What a gateway tells in SQL of its cluster: `thalweg_cluster.nodes`, `.gateways` and `.buckets`.
+//! System tables of the cluster: `thalweg_cluster.nodes`, `.gateways` and `.buckets`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use thalweg_types::{BUCKETS, Bucket};
 
 use super::WorkerStatus;
 
-/// The workers, whether they answer, and what they have.
+/// One row for each worker: its address, whether it answers, and what it holds.
 pub(super) fn nodes(workers: &[WorkerStatus]) -> PlanResult<Arc<dyn TableProvider>> {
     let seen = |of: fn(&thalweg_protocol::cluster::Sight) -> u64| -> ArrayRef {
         let values = workers.iter().map(|worker| worker.seen.as_ref().map(of).map(number));
@@ -36,7 +36,7 @@ pub(super) fn nodes(workers: &[WorkerStatus]) -> PlanResult<Arc<dyn TableProvide
     ])
 }
 
-/// The gateways, and how far each of them has come.
+/// One row for each gateway, with the number of its last definition.
 pub(super) fn gateways(all: &[GatewayEntry]) -> PlanResult<Arc<dyn TableProvider>> {
     let addresses = all.iter().map(|gateway| gateway.address.as_str());
     let defines = all.iter().map(|gateway| Some(gateway.defines));
@@ -50,7 +50,7 @@ pub(super) fn gateways(all: &[GatewayEntry]) -> PlanResult<Arc<dyn TableProvider
     ])
 }
 
-/// Who owns which bucket.
+/// One row for each bucket, with its owner.
 pub(super) fn buckets(map: &ShardMap) -> PlanResult<Arc<dyn TableProvider>> {
     let owner =
         |bucket: u16| map.owner(Bucket(bucket)).ok().map(|place| number(map.workers()[place].id));

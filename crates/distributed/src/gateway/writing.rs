@@ -1,8 +1,9 @@
-//! Changes of rows, on their way to the workers that own them.
+//! Row changes on their way to the workers that own the rows.
 //!
-//! What concerns one worker goes to it at once. What concerns several is checked by all of them
-//! before any of them does it, so that a key that is taken is noticed while nothing has happened;
-//! what goes wrong after that leaves some workers with their part and others without, and says so.
+//! A write to one worker is sent at once. In a write to several, all workers check their parts
+//! before any of them commits, so that a duplicate key is found before anything happens. An error
+//! after the check leaves the write done on some workers and not on others, and its message says
+//! so.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,12 +22,12 @@ use crate::keyed::durability_to_wire;
 use crate::rows::{self, Cuts};
 use crate::sharding;
 
-/// Rows that travel in one message, in bytes as they lie in memory.
+/// Limit of the rows in one message, in bytes of memory.
 const MESSAGE_BYTES: usize = 16 << 20;
-/// So many rows without a shard key go to one worker before it is the next one's turn.
+/// Number of rows without a shard key that go to one worker before it is the next one's turn.
 const TURN_ROWS: usize = 8_192;
 
-/// What goes to one worker.
+/// The parts of one write for one worker.
 pub(super) type Parts = Vec<wire::TableWrite>;
 
 pub(super) async fn write(
@@ -52,8 +53,8 @@ pub(super) async fn write(
     send(shared, Unfinished::new(shared), to, durability).await
 }
 
-/// Sends workers their last parts of a write, of which they have had so many messages, and has
-/// them do it.
+/// Sends workers the last parts of a write and commits it. `to` has the number of messages that
+/// each worker received before.
 pub(super) async fn send(
     shared: &Arc<Shared>,
     mut unfinished: Unfinished,
@@ -89,14 +90,14 @@ pub(super) async fn send(
         (place, shared.ask_once::<wire::Done>(place, message(Stage::Commit, sent, rest)).await)
     });
     let answers = join_all(commit).await;
-    // Whoever was not reached has its part still.
+    // A worker that failed still buffers its part, so it is told to forget it.
     let failed = answers.iter().filter(|(_, answer)| answer.is_err());
     unfinished.places = failed.map(|(place, _)| *place).collect();
     whole(answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-/// A write that workers have parts of, and are not told to do yet. Where it ends so, since one of
-/// them refuses it or its client is gone, they forget these.
+/// A write of which workers buffer parts that are not committed. Dropping it, because a worker
+/// rejects its part or the client is gone, tells the workers to forget them.
 pub(super) struct Unfinished {
     shared: Arc<Shared>,
     pub(super) number: u64,
@@ -104,7 +105,7 @@ pub(super) struct Unfinished {
 }
 
 impl Unfinished {
-    /// One that nobody has parts of yet.
+    /// A write of which no worker has parts yet.
     pub(super) fn new(shared: &Arc<Shared>) -> Unfinished {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         Unfinished { shared: Arc::clone(shared), number, places: Vec::new() }
@@ -126,26 +127,26 @@ impl Drop for Unfinished {
             };
             join_all(places.into_iter().map(forget)).await;
         });
-        // Nobody waits for it.
+        // The task runs detached: nothing depends on its result.
         forgetting.detach();
     }
 }
 
-/// One answer for all workers'.
+/// Combines the answers of all workers into one.
 fn whole(answers: Vec<Result<wire::Done>>) -> Result<()> {
     let (all, mut failed) = (answers.len(), Vec::new());
     for answer in answers {
         failed.extend(answer.err());
     }
     let count = failed.len();
-    // Where nobody knows what one worker did, that is what has to be told.
+    // An unknown outcome is the most important error, so it is reported before others.
     let is_unknown = |error: &Error| error.state() == SqlState::CONNECTION_FAILURE;
     let unknown = failed.iter().position(is_unknown).unwrap_or_default();
     let Some(told) = failed.into_iter().nth(unknown) else { return Ok(()) };
     if count == all {
         return Err(told);
     }
-    // Whoever tries again must know that some of it is there.
+    // A client that retries must know that some of the changes exist.
     let message = format!(
         "the statement was done on {} of the {all} workers that it concerns: {}",
         all - count,
@@ -160,7 +161,7 @@ fn whole(answers: Vec<Result<wire::Done>>) -> Result<()> {
     Err(Error::new(state, message).with_hint("Look at the rows before running it again."))
 }
 
-/// Parts in messages of a bearable length.
+/// Splits parts into messages of limited size.
 pub(super) fn in_messages(parts: Parts) -> Vec<Parts> {
     let mut messages: Vec<Parts> = vec![Parts::new()];
     let mut bytes = 0;
@@ -175,8 +176,8 @@ pub(super) fn in_messages(parts: Parts) -> Vec<Parts> {
     messages
 }
 
-/// Deals the changes of one table out to its workers. Each batch goes once it is encoded: a load
-/// lies here either as rows or as parts.
+/// Splits the changes of one table by worker. Each batch is dropped once it is encoded, so a load
+/// is held either as rows or as encoded parts.
 pub(super) fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Parts>) -> Result<()> {
     let Write { table: schema, changes } = write;
     let RowChanges { table, fingerprint, truncate, kill, append } = changes;
@@ -207,7 +208,7 @@ pub(super) fn route(shared: &Shared, write: Write, to: &mut BTreeMap<usize, Part
             let step = rows_in_a_message(&rows);
             for start in (0..rows.num_rows()).step_by(step) {
                 let some = rows.slice(start, step.min(rows.num_rows() - start));
-                // Some rows may be much longer than others.
+                // Some rows may be much longer than the average.
                 for some in Cuts::of(some, MESSAGE_BYTES) {
                     let append = rows::encode(some.schema_ref(), std::slice::from_ref(&some))?;
                     parts.push(wire::TableWrite { append, ..empty() });
@@ -231,7 +232,7 @@ fn by_owner(
 ) -> Result<Vec<(usize, RecordBatch)>> {
     let map = shared.map().current();
     let Some(key) = table.shard_key.and_then(|column| table.position(column)) else {
-        // Nobody looks for these rows by a key: whoever has a turn takes them.
+        // Tables without a shard key are never looked up by key, so workers take rows in turns.
         let owners = map.all_owners()?;
         let turns = (0..rows.num_rows()).step_by(TURN_ROWS).map(|start| {
             let turn = shared.next.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,12 @@
-//! What a worker says of gateways that it cannot join.
+//! Messages of a worker about gateways that it cannot join.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 
 use thalweg_types::{Error, SqlState};
 
-/// Tries go on every second: until a gateway lets the worker in, each reason is said once.
+/// Reasons already reported. The worker tries again every second, so each reason is reported once
+/// until a gateway admits the worker.
 pub(super) struct Refusals {
     worker: u64,
     said: HashMap<SocketAddr, HashSet<String>>,
@@ -16,7 +17,7 @@ impl Refusals {
         Refusals { worker, said: HashMap::new() }
     }
 
-    /// Takes in how a try went; what there is to say of it.
+    /// Records the result of an attempt. Returns the message to report, if it is new.
     pub(super) fn note(&mut self, gateway: SocketAddr, failed: Option<&Error>) -> Option<String> {
         let Some(error) = failed else {
             self.said.remove(&gateway);
@@ -35,7 +36,7 @@ impl Refusals {
 
 fn what_to_do(error: &Error) -> &str {
     match error.hint() {
-        // That of a link speaks of a worker's rows.
+        // The hint of a link error speaks of a worker's rows, so it does not fit here.
         Some(hint) if error.state() != SqlState::CONNECTION_FAILURE => hint,
         _ => {
             "see that a gateway listens there for nodes, and that both have the same \
@@ -58,7 +59,7 @@ mod tests {
         assert!(told.starts_with("Worker 7 cannot join the gateway at 10.0.0.1:1 "), "{told}");
         assert!(told.contains("nobody is there") && told.contains("--cluster-secret"), "{told}");
         assert_eq!(refusals.note(gateways[0], Some(&away)), None);
-        // Each gateway for itself.
+        // Reasons are recorded for each gateway separately.
         assert!(refusals.note(gateways[1], Some(&away)).is_some());
         let open = Error::new(SqlState::INVALID_AUTHORIZATION, "it is open").with_hint("Close it.");
         let told = refusals.note(gateways[0], Some(&open)).unwrap();

@@ -1,5 +1,5 @@
-//! A limit over the rows of all workers: parts are counted by what they say of themselves, and only
-//! those in which it begins or ends are cut.
+//! A limit over the rows of all workers. Parts carry their number of rows, so only the parts in
+//! which the window begins or ends are cut.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::PartStream;
 
-/// Which rows there are of all that the workers send.
+/// A window of the rows of all workers, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Window {
     skip: u64,
@@ -27,7 +27,7 @@ impl Window {
         Window { skip: skip as u64, fetch: fetch.map(|fetch| fetch as u64) }
     }
 
-    /// The same over the first rows alone.
+    /// Restricts the window to the first rows of its input.
     pub(super) fn of_first(self, rows: Option<usize>) -> Window {
         let left = rows.map(|rows| (rows as u64).saturating_sub(self.skip));
         let fetch = match (self.fetch, left) {
@@ -41,12 +41,12 @@ impl Window {
         *self == Window::default()
     }
 
-    /// Whether there is a last row.
+    /// True if the window has a last row.
     pub(crate) fn ends(&self) -> bool {
         self.fetch.is_some()
     }
 
-    /// Its rows. The workers' work ends with the last of them.
+    /// The rows of the window. The workers' work ends with the last of them.
     pub(super) fn over(self, parts: PartStream, cutting: Cutting) -> PartStream {
         let begun = self.is_open().then_some((parts, self, cutting));
         let rows = stream::try_unfold(begun, |under_way| async move {
@@ -68,7 +68,7 @@ impl Window {
         self.fetch != Some(0)
     }
 
-    /// Which of the next rows are in it.
+    /// The range of the next rows that lies in the window.
     fn take(&mut self, rows: u64) -> Range<u64> {
         let start = self.skip.min(rows);
         let count = (rows - start).min(self.fetch.unwrap_or(u64::MAX));
@@ -78,16 +78,16 @@ impl Window {
     }
 }
 
-/// How rows are cut out of a part.
+/// A way of cutting rows out of a part.
 pub(super) enum Cutting {
-    /// Each row is a message of PostgreSQL's, which begins with its length.
+    /// Each row is a PostgreSQL message, which begins with its length.
     OfMessages,
-    /// A part is rows of these columns, as they are on the wire.
+    /// A part has rows of these columns in Arrow Flight's format.
     OfFlight(SchemaRef),
 }
 
 impl Cutting {
-    /// For rows of columns as clients are told of them.
+    /// For the columns that a Flight client was told.
     pub(super) fn of_flight(told: &Schema) -> Cutting {
         let fields: Vec<_> = told.fields().iter().map(|field| flight::wire_field(field)).collect();
         Cutting::OfFlight(Arc::new(Schema::new(fields)))
@@ -135,11 +135,11 @@ mod tests {
         rows.flat_map(|row| [b'D', 0, 0, 0, 5, row]).collect()
     }
 
-    /// Ten rows in parts, and what the worker says then.
+    /// Ten rows in parts, and then perhaps an error of the worker.
     fn parts(end: Option<Error>) -> PartStream {
         let part = |rows: Range<u8>| {
             let bytes = messages(rows.clone());
-            // However they were cut on their way.
+            // The pieces may be cut anywhere.
             let (before, behind) = bytes.split_at(bytes.len() / 2);
             let pieces = [before, behind].map(Bytes::copy_from_slice).into();
             Ok(Part { rows: rows.len() as u64, bytes: bytes.len(), pieces })
@@ -148,7 +148,7 @@ mod tests {
         stream::iter(parts.chain(end.map(Err))).boxed()
     }
 
-    /// The numbers of rows, which are there at once.
+    /// The numbers of the rows that are ready at once.
     fn rows_of(mut parts: PartStream) -> Result<Vec<u8>> {
         let mut context = Context::from_waker(Waker::noop());
         let (mut bytes, mut counted) = (Vec::new(), 0);

@@ -29,7 +29,7 @@ fn text(row: usize, length: usize) -> String {
     char::from(b'a' + (row % 26) as u8).to_string().repeat(length)
 }
 
-/// What comes out of messages where rows are cut, and how long each message is.
+/// The decoded rows of messages that were cut, and the length of each message.
 fn travelled(rows: RecordBatch) -> (Vec<RecordBatch>, Vec<usize>) {
     let mut writer = RowWriter::new(rows.schema_ref()).unwrap();
     let mut reader = RowReader::new(Some(rows.schema()));
@@ -49,7 +49,7 @@ fn long_rows_travel_in_messages_of_a_bearable_length() {
     let lengths = [20_000; 400];
     let (found, messages) = travelled(rows(&lengths));
     assert!(messages.len() > 8, "{} messages", messages.len());
-    // What is around the values, and buffers that are used in part.
+    // Overhead of the format, and buffers that are used in part.
     let longest = messages.iter().max().unwrap();
     assert!(*longest < 2 * MESSAGE_BYTES, "{longest} bytes");
     let mut row = 0;

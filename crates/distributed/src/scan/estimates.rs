@@ -1,4 +1,4 @@
-//! What is guessed of the rows that steps leave.
+//! Estimates of the rows and distinct values after each step.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::KEPT_OF;
 
-/// The place of a column behind a step, where it is still there.
+/// Index of a column after a step, if the step keeps it.
 pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
     use wire::expression::Kind::Column;
     use wire::step::Kind;
@@ -30,10 +30,10 @@ pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
     }
 }
 
-/// Of a grouping nobody knows how many groups it has: one for so many rows.
+/// Assumed number of rows per group, if the number of groups is unknown.
 const ROWS_OF_GROUP: usize = 4;
 
-/// About how many rows so many workers send of so many after a step.
+/// Estimated number of rows after a step, for all workers together.
 pub(super) fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -> usize {
     use wire::step::Kind;
     let at_most = |rows: usize, fetch: Option<u64>| {
@@ -50,8 +50,8 @@ pub(super) fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -
     }
 }
 
-/// About how many groups an aggregate has, over columns with so many values; `None` where that is
-/// not known, or it is none.
+/// Estimated number of groups of an aggregate, over columns with so many distinct values. Returns
+/// `None` if that is unknown, or the plan is no aggregate.
 pub(super) fn group_count(
     plan: &Arc<dyn ExecutionPlan>,
     values: &[Option<usize>],
@@ -60,7 +60,7 @@ pub(super) fn group_count(
     combinations(aggregate.group_expr().expr().iter().map(|(key, _)| key), values)
 }
 
-/// About how many different values the columns of an operator have, over columns with so many.
+/// Estimated number of distinct values of an operator's columns, over columns with so many.
 pub(super) fn values_after(
     plan: &Arc<dyn ExecutionPlan>,
     values: &[Option<usize>],
@@ -70,7 +70,7 @@ pub(super) fn values_after(
         return project.expr().iter().map(|item| combinations([&item.expr], values)).collect();
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        // What is known ends with the keys.
+        // Values of the aggregates, which follow the keys, are unknown.
         let keys = aggregate.group_expr().expr().iter();
         return keys.map(|(key, _)| combinations([key], values)).collect();
     }
@@ -82,8 +82,8 @@ pub(super) fn values_after(
     }
 }
 
-/// How many different values expressions have together at most: as many as there are combinations
-/// of what their columns have.
+/// Upper bound of the distinct combinations of some expressions: the product of the distinct values
+/// of all columns in them.
 fn combinations<'a>(
     expressions: impl IntoIterator<Item = &'a Arc<dyn PhysicalExpr>>,
     values: &[Option<usize>],

@@ -1,4 +1,4 @@
-//! The keys that a scan's rows have to have, as a part of its question.
+//! Semi-join filters of a scan, as steps of its fragment.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use super::Asked;
 use crate::gateway::Shared;
 use crate::{rows, sharding};
 
-/// Keys that rows have to have in a column.
+/// A semi-join filter: keys, one of which rows must have in a column.
 #[derive(Clone)]
 pub(super) struct AmongKeys {
-    /// The column's name.
+    /// Name of the column.
     pub(super) name: String,
-    /// The step before which rows are left out, and the column's place there.
+    /// The filter goes before the step with this index, on the column with index `at` there.
     pub(super) step: usize,
     pub(super) at: u32,
     pub(super) is_shard_key: bool,
     pub(super) keys: Arc<Keys>,
 }
 
-/// Before which step rows can be left out by a column of the last one's, and its place there:
-/// before they are grouped, and behind conditions on the rows themselves.
+/// Finds the step before which rows can be filtered by a column of the output, and the index of
+/// that column there: before the rows are grouped, and after simple filters.
 pub(super) fn place_of_keys(steps: &[wire::Step], column: usize) -> (usize, u32) {
     use wire::expression::Kind::Column;
     use wire::step::Kind;
@@ -57,7 +57,7 @@ pub(super) fn place_of_keys(steps: &[wire::Step], column: usize) -> (usize, u32)
     (steps.iter().take_while(|step| is_plain(step)).count(), at)
 }
 
-/// The same question, once the keys are known that rows are to have.
+/// Adds the semi-join filters to a request, once their keys are known.
 pub(super) async fn with_keys(
     mut question: wire::Fragment,
     among: &[AmongKeys],
@@ -77,11 +77,11 @@ pub(super) async fn with_keys(
         let among = wire::Among { column: *at, values };
         steps.push((*step, wire::Step { kind: Some(wire::step::Kind::Among(among)) }));
     }
-    // The last ones first: those before them stay in their places.
+    // Inserted from the last to the first, so that the indexes stay valid.
     steps.sort_by_key(|(place, _)| std::cmp::Reverse(*place));
     for (place, step) in steps {
         question.steps.insert(place, step);
-        // Nobody is going to ask the same again.
+        // The filters are specific to this run, so the fragment is not cached.
         question.number = 0;
     }
     Ok(question)

@@ -1,10 +1,9 @@
-//! Reading what workers send, in the order that the session has chosen ([`FanIn`]).
+//! Reading the workers' streams, in the mode that the session has chosen ([`FanIn`]).
 //!
-//! Each partition of a scan is a worker's. In *hybrid* mode, all are asked at once, and each
-//! partition reads its own worker. In *sync* mode, a worker is asked when the one before it has
-//! begun to answer, and read when the one before it has ended. In *async* mode, what comes goes
-//! through one queue, from which whichever partition is free takes it; rows that come in an order
-//! stay with their worker.
+//! Each partition of a scan is one worker's. In *hybrid* mode, all are asked at once, and each
+//! partition reads its own worker. In *sync* mode, a worker is asked after the previous one has
+//! begun to answer, and read after the previous one has ended. In *async* mode, all rows go through
+//! one queue, from which any free partition takes them. Ordered rows stay with their worker.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -29,16 +28,16 @@ use super::keys::with_keys;
 use super::{Opening, RemoteScan};
 use crate::rows::RowReader;
 
-/// One run of a scan: what its partitions have in common.
+/// One run of a scan: the state that its partitions share.
 pub(super) struct Run {
     fan_in: FanIn,
     asked: wire::Fragment,
-    /// Held while a worker is asked, and while one is read, where they take turns.
+    /// In sync mode, `asking` is held while a worker is asked, and `reading` while one is read.
     asking: Arc<tokio::sync::Mutex<()>>,
     reading: Arc<tokio::sync::Mutex<()>>,
     queue: Option<Queue>,
     watch: Arc<Stopwatch>,
-    /// Partitions that have not begun, and that have not ended.
+    /// Number of partitions that have not begun, and of those that have not ended.
     to_begin: AtomicUsize,
     to_end: AtomicUsize,
     open_time: Time,
@@ -47,10 +46,10 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Begins a run. In async mode all workers are asked at once.
+    /// Begins a run. In async mode it asks all workers at once.
     ///
     /// # Errors
-    /// Where the question cannot be put.
+    /// If the request cannot be encoded.
     pub(super) fn begin(
         scan: &RemoteScan,
         fan_in: FanIn,
@@ -59,7 +58,7 @@ impl Run {
     ) -> Result<Run> {
         let partitions = scan.streams().len();
         let watch = Arc::new(Stopwatch::start(Arc::clone(clock)));
-        // Rows that come in an order belong to the worker's own partition.
+        // Ordered rows have to stay in the partition of their worker.
         let is_ordered = scan.properties.output_ordering().is_some();
         let fan_in = match fan_in {
             FanIn::Sync | FanIn::Async if is_ordered => FanIn::Hybrid,
@@ -70,7 +69,7 @@ impl Run {
             FanIn::Async => Some(Queue::begin(scan, &asked, &watch)?),
             FanIn::Sync | FanIn::Hybrid => None,
         };
-        // They are those of the whole run, and told as its first partition's.
+        // These times concern the whole run, and are reported for its first partition.
         let time = |name| MetricBuilder::new(metrics).subset_time(name, 0);
         Ok(Run {
             fan_in,
@@ -87,12 +86,12 @@ impl Run {
         })
     }
 
-    /// A partition begins; whether it was the last one.
+    /// Registers the begin of a partition. Returns true for the last one.
     pub(super) fn begins(&self) -> bool {
         self.to_begin.fetch_sub(1, Ordering::Relaxed) == 1
     }
 
-    /// A partition has ended: the times are known when all have.
+    /// Registers the end of a partition. The last one records the times.
     fn ends(&self) {
         if self.to_end.fetch_sub(1, Ordering::AcqRel) == 1 {
             let times = self.watch.stop();
@@ -103,7 +102,7 @@ impl Run {
     }
 }
 
-/// The rows of a partition, as they are asked for.
+/// The rows of a partition, read on demand.
 pub(super) struct Reading {
     run: Arc<Run>,
     source: Source,
@@ -122,13 +121,15 @@ struct Own {
     opening: Option<Opening>,
     answer: Option<Answer>,
     decoder: Decoder,
-    /// While it is this worker's turn.
+    /// Held while it is this worker's turn, in sync mode.
     turn: Option<OwnedMutexGuard<()>>,
 }
 
 impl Reading {
+    /// Begins to read a partition. Except in async mode it asks the partition's worker.
+    ///
     /// # Errors
-    /// Where the question cannot be put.
+    /// If the request cannot be encoded.
     pub(super) fn begin(
         run: Arc<Run>,
         scan: &RemoteScan,
@@ -200,7 +201,7 @@ fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening
 }
 
 impl Own {
-    /// Takes in what comes next; false at the end.
+    /// Reads the next piece. Returns false at the end.
     async fn fill(&mut self, run: &Run, ready: &mut VecDeque<RecordBatch>) -> Result<bool> {
         if let Some(opening) = self.opening.take() {
             self.answer = Some(opening.await.map_err(|died| Error::internal(died.to_string()))??);
@@ -223,14 +224,14 @@ impl Own {
     }
 }
 
-/// Makes rows of pieces.
+/// Decodes pieces of an answer into rows.
 pub(crate) struct Decoder {
     cutter: Cutter,
     reader: RowReader,
 }
 
 impl Decoder {
-    /// For rows of a schema; `None` for whatever comes.
+    /// A decoder for rows of a schema; `None` accepts any.
     pub(crate) fn new(schema: Option<&SchemaRef>) -> Decoder {
         Decoder {
             cutter: Cutter::new(MESSAGE_BYTES_MAX),
@@ -246,8 +247,10 @@ impl Decoder {
         })
     }
 
+    /// Checks that the answer ended between messages.
+    ///
     /// # Errors
-    /// Where the last message is not whole.
+    /// If the last message is incomplete.
     pub(crate) fn check_end(&self, answer: &Answer) -> Result<()> {
         match self.cutter.is_between_messages() {
             true => Ok(()),
@@ -259,15 +262,15 @@ impl Decoder {
     }
 }
 
-/// What comes from all workers, in its order.
+/// Pieces of all workers, in order of arrival.
 struct Queue {
     events: tokio::sync::Mutex<mpsc::Receiver<Event>>,
     decoders: Vec<Mutex<Decoder>>,
-    /// What puts pieces into it, until it has ended well.
+    /// The tasks that fill the queue; empty after a complete end.
     pumps: tokio::sync::Mutex<Vec<AbortOnDropHandle<()>>>,
 }
 
-/// A piece of one worker, which sends the next one when this is taken in.
+/// A piece of one worker, which sends the next one after this is taken.
 struct Event {
     worker: usize,
     piece: Result<Bytes>,
@@ -299,22 +302,24 @@ impl Queue {
         Ok(Queue { events, decoders, pumps })
     }
 
-    /// Takes in what comes next; false at the end.
+    /// Reads the next piece. Returns false at the end.
     async fn fill(&self, ready: &mut VecDeque<RecordBatch>) -> Result<bool> {
         let next = self.events.lock().await.recv().await;
         let Some(Event { worker, piece, taken }) = next else {
             return self.end().await.map(|()| false);
         };
         self.decoders[worker].lock().feed(&piece?, ready)?;
-        // A worker that has ended does not listen any more.
+        // A pump that has ended does not listen.
         let _ = taken.send(());
         Ok(true)
     }
 
+    /// Checks that all answers are complete.
+    ///
     /// # Errors
-    /// Where something of a worker is missing.
+    /// If rows of a worker are missing.
     async fn end(&self) -> Result<()> {
-        // What a pump that broke down did not bring is no end of the rows.
+        // If a pump panicked, its rows are missing, so this is not the end.
         let mut pumps = self.pumps.lock().await;
         while let Some(pump) = pumps.pop() {
             pump.await.map_err(|died| Error::internal(died.to_string()))?;
@@ -350,6 +355,6 @@ async fn pump(worker: usize, answer: Result<Answer>, queue: &mpsc::Sender<Event>
 
 async fn put(worker: usize, piece: Result<Bytes>, queue: &mpsc::Sender<Event>) {
     let (taken, _) = oneshot::channel();
-    // Where nobody reads any more, nobody wants to know.
+    // If the receiver is gone, the query is over.
     let _ = queue.send(Event { worker, piece, taken }).await;
 }

@@ -1,4 +1,4 @@
-//! Which workers a scan asks, and by how many streams.
+//! The workers that a scan asks, and their streams.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,24 +10,24 @@ use thalweg_types::{Bucket, Result, TableSchema};
 use crate::gateway::Shared;
 use crate::sharding;
 
-/// The workers that are asked.
+/// The workers that a scan asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Targets {
     pub(crate) streams: Arc<[Asked]>,
-    /// How many workers they are, and of how many.
+    /// Number of workers that are asked, and of all workers with buckets.
     pub(super) workers: usize,
     pub(super) of: usize,
-    /// How they were chosen, in a word.
+    /// The kind of choice in one word, for EXPLAIN.
     pub(super) how: &'static str,
 }
 
-/// Workers that are asked by one stream, since they run in one process: their places in the map.
-/// The first one answers for all.
+/// Workers that one stream covers, since they run in one process, by their indexes in the map. The
+/// first one answers for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked(Arc<[usize]>);
 
 impl Asked {
-    /// The one that answers.
+    /// The worker that answers.
     pub(crate) fn first(&self) -> usize {
         self.0[0]
     }
@@ -36,18 +36,18 @@ impl Asked {
         &self.0
     }
 
-    /// The others, as they are called by the worker that answers.
+    /// Numbers of the other workers, as the request names them.
     pub(crate) fn others(&self, map: &ShardMap) -> Vec<u64> {
         self.0[1..].iter().map(|place| map.workers()[*place].id).collect()
     }
 }
 
 impl Targets {
-    /// Those that may have rows for which a filter is true, together where they share a process
-    /// or each by itself.
+    /// The workers that may have rows for which a filter is true: in one stream per process if
+    /// `together`, otherwise in one stream each.
     ///
     /// # Errors
-    /// Where there are no workers.
+    /// If the cluster has no workers.
     pub(super) fn of(
         shared: &Shared,
         table: &TableSchema,
@@ -69,7 +69,8 @@ impl Targets {
                 let mut places = owners.collect::<Result<Vec<usize>>>()?;
                 places.sort_unstable();
                 places.dedup();
-                // A condition that no row meets: somebody has to say so.
+                // No row matches the filter, but one worker must answer, e.g. with an empty
+                // aggregate.
                 if places.is_empty() {
                     places.push(map.owner(Bucket(0))?);
                 }
@@ -89,13 +90,13 @@ impl Targets {
         Ok(Targets { streams, workers, of, how })
     }
 
-    /// About what part of the table's rows they have.
+    /// Estimated fraction of the table's rows on these workers.
     pub(super) fn share(&self) -> f64 {
         self.workers as f64 / self.of.max(1) as f64
     }
 }
 
-/// Places of workers, those of one process together, in the order of the first of each process.
+/// Groups workers by process, in the order of the first worker of each process.
 pub(crate) fn by_process(places: &[usize], map: &ShardMap) -> Arc<[Asked]> {
     let mut found: Vec<Vec<usize>> = Vec::new();
     let mut known = HashMap::new();

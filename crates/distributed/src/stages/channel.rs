@@ -1,8 +1,8 @@
-//! How tasks are begun and read: the transport that `datafusion-distributed` asks for.
+//! Starting and reading tasks: the transport that `datafusion-distributed` asks for.
 //!
-//! A task lives as long as the call that began it, which ends when the query does. Each partition
-//! that is read is a call of its own, so that flow control is HTTP/2's, for each of them alone; all
-//! are asked for at once.
+//! A task lives as long as the call that started it, which ends with the query. Each partition is
+//! read by a call of its own, so that HTTP/2's flow control applies to each of them separately. All
+//! calls are made at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,12 +33,12 @@ use super::{Exchange, peers};
 use crate::scan::Opening;
 use crate::scan::reading::Decoder;
 
-/// Ways to all workers, for one query.
+/// Channels to all workers, for one query.
 pub(super) struct Channels {
     pub(super) exchange: Arc<dyn Exchange>,
-    /// Hears what befalls a task, also while nobody reads it.
+    /// Receives errors of tasks, even while no one reads the task.
     pub(super) failures: Option<mpsc::UnboundedSender<Error>>,
-    /// How many bytes each task may take, where the statement has a limit of its own.
+    /// Memory limit of each task in bytes, if the statement has one.
     pub(super) memory: Option<usize>,
 }
 
@@ -83,7 +83,7 @@ impl WorkerChannel for Channel {
         let failures = self.failures.clone();
         let failed = move |error: Error| {
             if let Some(failures) = &failures {
-                // Where nobody listens, the query is over.
+                // If the receiver is gone, the query is over.
                 let _ = failures.send(error.clone());
             }
             external(error)
@@ -124,7 +124,7 @@ impl WorkerChannel for Channel {
         &mut self,
         _: GetWorkerInfoRequest,
     ) -> PlanResult<GetWorkerInfoResponse> {
-        // Nodes of a cluster are of one version.
+        // All nodes of a cluster run one version, so there is nothing to compare.
         Ok(GetWorkerInfoResponse { version: String::new() })
     }
 }
@@ -141,12 +141,12 @@ async fn answered(opening: Opening) -> Result<Answer> {
     opening.await.map_err(|died| Error::internal(died.to_string()))?
 }
 
-/// Keeps a task until the query has ended, or until it broke.
+/// Holds the call of a task until the query ends or the task fails.
 async fn held(mut answer: Answer, mut messages: ToWorker) -> Result<()> {
     loop {
         tokio::select! {
             message = messages.next() => match message {
-                // Nothing that is sent concerns plans as ours.
+                // These messages do not concern our plans.
                 Some(_) => {}
                 None => return Ok(()),
             },
@@ -159,7 +159,7 @@ async fn held(mut answer: Answer, mut messages: ToWorker) -> Result<()> {
     }
 }
 
-/// A partition of a task, as it is read.
+/// A partition of a task that is being read.
 struct Reading {
     opening: Option<Opening>,
     answer: Option<Answer>,

@@ -1,11 +1,9 @@
-//! Whether a plan is better run in stages: by the bytes that are estimated to come to the node that
-//! gets most of them.
+//! Decides whether a plan runs in stages, by the estimated bytes that reach the busiest node.
 //!
-//! Gathered, all rows that the scans send come to the gateway, but for those that joins' keys leave
-//! out. In stages, a worker gets its share of what is dealt out by a hash and all of what is sent
-//! to each, and the gateway gets the result.
-//! Estimates are coarse: rows of tables are counted every now and then, and of conditions and
-//! groupings nothing is known but what is usual.
+//! If a plan is gathered, all rows of the scans reach the gateway, except those that semi-join
+//! filters remove. In stages, a worker gets its share of hash-partitioned rows and all broadcast
+//! rows, and the gateway gets the result. Estimates are coarse: rows of tables are counted
+//! periodically, and the selectivity of filters and groupings is assumed.
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -22,25 +20,27 @@ use thalweg_query::{KEPT_OF, reduced, share};
 use super::Plan;
 use crate::scan::{REMOTE, RemoteScan};
 
-/// What is gathered soon is not worth the making of stages.
+/// Plans that gather fewer bytes do not repay the planning of stages.
 const BYTES_MIN: f64 = (8 << 20) as f64;
-/// Each task reads from all tasks below: more workers would have too many streams.
+/// Limit of workers in stages. Each task reads from all tasks below, so the streams grow with the
+/// square.
 const WORKERS_MAX: usize = 64;
-/// What a value without a fixed width is taken for.
+/// Assumed size of a value of variable width, in bytes.
 const VALUE_BYTES: usize = 24;
 
-/// What is to be done with a plan, and why.
+/// The way to run a plan, with the reason.
 #[derive(Debug, PartialEq)]
 pub(super) enum Choice {
     Gather(String),
     Stages(String),
 }
 
-/// Whether a plan is gathered, or run in stages as `placed`, in which each worker joins what lies
-/// together; `None` for plans of which no part could run between workers.
+/// Decides between gathering `plan` and running it in stages as `placed`, the plan in which
+/// colocated joins stay on their workers. Returns `None` if no part of the plan could run between
+/// workers.
 ///
 /// # Errors
-/// Where an operator does not take scans that wait for keys.
+/// If an operator rejects scans that wait for semi-join filters.
 pub(super) fn choice(plan: &Plan, placed: &Plan, workers: usize) -> Result<Option<Choice>> {
     let workers = workers.max(1) as f64;
     let mut moved = Moved::default();
@@ -52,7 +52,7 @@ pub(super) fn choice(plan: &Plan, placed: &Plan, workers: usize) -> Result<Optio
     Ok(Some(moved.choice(placed, workers)))
 }
 
-/// Bytes that come to the gateway where all rows are gathered: those that have the keys of joins.
+/// Bytes that reach the gateway if all rows are gathered, after semi-join filters.
 fn gathered(plan: &Plan, workers: f64) -> Result<f64> {
     let mut all = 0.0;
     reduced(plan, REMOTE)?.apply(|node| {
@@ -64,7 +64,7 @@ fn gathered(plan: &Plan, workers: f64) -> Result<f64> {
     Ok(all)
 }
 
-/// Why this number of workers has no stages.
+/// The reason why a cluster with this number of workers has no stages, if so.
 pub(super) fn no_stages(workers: usize) -> Option<String> {
     match workers {
         0 | 1 => Some("there is one worker".to_owned()),
@@ -73,15 +73,15 @@ pub(super) fn no_stages(workers: usize) -> Option<String> {
     }
 }
 
-/// Bytes that come to nodes.
+/// Bytes that reach nodes.
 #[derive(Default)]
 struct Moved {
-    /// To the gateway, gathered.
+    /// Bytes that reach the gateway if the rows are gathered.
     gateway: f64,
-    /// To each worker, in stages.
+    /// Bytes that reach each worker in stages.
     worker: f64,
     is_unknown: bool,
-    /// Whether rows have to meet those of other workers.
+    /// True if rows have to meet rows of other workers, or could be joined on their own worker.
     is_exchanged: bool,
 }
 
@@ -106,7 +106,7 @@ impl Moved {
         Choice::Stages(format!("{} at one node, not {}", size(staged), size(self.gateway)))
     }
 
-    /// Looks at a node and those below it.
+    /// Adds up a node and the nodes below it.
     fn look(&mut self, node: &Plan, workers: f64) {
         if let Some(scan) = node.downcast_ref::<RemoteScan>() {
             self.is_unknown |= scan.sent().is_none();
@@ -117,7 +117,7 @@ impl Moved {
             self.is_exchanged = true;
             self.worker += bytes(dealt.input(), workers) / workers;
         }
-        // Each worker has what belongs together.
+        // Colocated joins and aggregates: each worker has all rows that belong together.
         let joins = node.is::<HashJoinExec>() || node.is::<AggregateExec>();
         self.is_exchanged |= joins && node.children().iter().all(|child| child.is::<RemoteScan>());
         if let Some(built) = built(node) {
@@ -128,7 +128,7 @@ impl Moved {
     }
 }
 
-/// The side of a join that is sent to all workers.
+/// The side of a join that is broadcast to all workers.
 fn built(node: &Plan) -> Option<&Plan> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         let is_collected = *join.partition_mode() == PartitionMode::CollectLeft;
@@ -142,7 +142,7 @@ fn bytes(node: &Plan, workers: f64) -> f64 {
     rows(node, workers) * width(&node.schema())
 }
 
-/// About how many rows a node has.
+/// Estimated number of rows of a node.
 fn rows(node: &Plan, workers: f64) -> f64 {
     let found = match node.downcast_ref::<RemoteScan>() {
         Some(scan) => scan.sent().unwrap_or_default() as f64,
@@ -172,8 +172,8 @@ fn of_children(node: &Plan, children: &[f64], workers: f64) -> f64 {
     if node.is::<CrossJoinExec>() {
         return children.iter().product();
     }
-    // Most joins follow a key: each row of the larger side meets one of the other, where that was
-    // not left out.
+    // Most joins follow a foreign key, so each row of the larger side meets one row of the other
+    // side, unless a filter removed that one.
     let joins = node.is::<HashJoinExec>()
         || node.is::<SortMergeJoinExec>()
         || node.is::<NestedLoopJoinExec>();
@@ -185,7 +185,7 @@ fn of_children(node: &Plan, children: &[f64], workers: f64) -> f64 {
     }
 }
 
-/// About how many bytes a row has.
+/// Estimated size of a row in bytes.
 fn width(schema: &Schema) -> f64 {
     let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(VALUE_BYTES);
     schema.fields().iter().map(|field| width(field.data_type())).sum::<usize>().max(1) as f64

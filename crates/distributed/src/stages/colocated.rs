@@ -1,12 +1,12 @@
-//! Joins and groupings that stay where their rows are.
+//! Colocated joins and groupings, which need no exchange of rows.
 //!
-//! Rows whose shard keys are equal lie on one worker, whatever table they are of. So a join on the
-//! shard keys of both sides, and a grouping by a shard key, need nothing from other workers: the
-//! scans come in place of what would deal their rows out, a partition for each worker on both
-//! sides.
+//! Rows with equal shard keys lie on one worker, in all tables. So a join on the shard keys of both
+//! sides, and a grouping by a shard key, need no rows of other workers. This pass replaces the
+//! exchanges below them by the scans, with a partition for each worker on both sides.
 //!
-//! Operators above may rely on it that rows were dealt out by a hash, to put them together with
-//! others that were. So only where the next exchange follows is anything changed.
+//! Operators above may rely on hash partitioning, to match rows with others that are partitioned
+//! the same way. So a node is changed only if the next operator that depends on it is another
+//! exchange.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use thalweg_query::RECOMPUTED;
 use super::Plan;
 use crate::scan::RemoteScan;
 
-/// The same plan, in which nothing is dealt out that lies in its place.
+/// Removes the exchanges of rows that are on the right worker already.
 pub(super) fn colocated(plan: &Plan) -> Result<Plan> {
     changed(plan, true)
 }
@@ -44,7 +44,7 @@ fn changed(node: &Plan, is_free: bool) -> Result<Plan> {
     Arc::clone(node).replace_children(children.collect::<Result<Vec<_>>>()?, RECOMPUTED)
 }
 
-/// Whether nothing above a node's children relies on how their rows were dealt out.
+/// True if no operator above the children of a node relies on how their rows are partitioned.
 fn leaves_free(node: &Plan, is_free: bool) -> bool {
     let is_exchange = node.is::<RepartitionExec>()
         || node.is::<CoalescePartitionsExec>()
@@ -59,7 +59,7 @@ fn leaves_free(node: &Plan, is_free: bool) -> bool {
     is_exchange || (passes_on && is_free)
 }
 
-/// A node over scans, where each worker has all that belongs together.
+/// Replaces a node over scans if each worker has all rows that belong together.
 fn in_place(node: &Plan, is_free: bool) -> Result<Option<Plan>> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         return joined(join, is_free);
@@ -83,7 +83,7 @@ fn in_place(node: &Plan, is_free: bool) -> Result<Option<Plan>> {
 fn joined(join: &HashJoinExec, is_free: bool) -> Result<Option<Plan>> {
     let sides = match join.partition_mode() {
         PartitionMode::Partitioned if is_free => dealt(join.left()).zip(dealt(join.right())),
-        // Where one side is collected, nobody relies on where the rows are.
+        // If one side is collected, no operator relies on the partitioning of the rows.
         PartitionMode::CollectLeft if !join.null_aware => {
             collected(join.left()).zip(join.right().is::<RemoteScan>().then(|| join.right()))
         }
@@ -100,7 +100,7 @@ fn joined(join: &HashJoinExec, is_free: bool) -> Result<Option<Plan>> {
     Ok(Some(Arc::new(placed)))
 }
 
-/// Whether rows of two scans that a join puts together lie on one worker.
+/// True if matching rows of two scans always lie on one worker.
 fn lie_together(join: &HashJoinExec, left: &Plan, right: &Plan) -> bool {
     let (Some(one), Some(other)) = (shard_key(left), shard_key(right)) else { return false };
     let is_on = join
@@ -117,22 +117,22 @@ fn column(expression: &Arc<dyn PhysicalExpr>) -> Option<usize> {
     expression.downcast_ref::<Column>().map(Column::index)
 }
 
-/// The place of a scan's shard key, where it has one and several streams. Floating point numbers
-/// that are equal need not have the same bytes.
+/// Index of a scan's shard key, if it has one and several streams. Floating-point keys do not
+/// count: equal numbers may have different bytes.
 fn shard_key(scan: &Plan) -> Option<usize> {
     let remote = scan.downcast_ref::<RemoteScan>().filter(|scan| scan.streams().len() > 1)?;
     let key = remote.shard_key()?;
     (!scan.schema().field(key).data_type().is_floating()).then_some(key)
 }
 
-/// The scan whose rows a node deals out by a hash.
+/// The scan below an operator that hash-partitions its rows.
 fn dealt(node: &Plan) -> Option<&Plan> {
     let dealt = node.downcast_ref::<RepartitionExec>()?;
     let is_hashed = matches!(dealt.partitioning(), Partitioning::Hash(..));
     (is_hashed && dealt.input().is::<RemoteScan>()).then(|| dealt.input())
 }
 
-/// The scan whose rows a node collects, all of them.
+/// The scan below an operator that collects all of its rows.
 fn collected(node: &Plan) -> Option<&Plan> {
     let merge = node.downcast_ref::<CoalescePartitionsExec>()?;
     (merge.fetch().is_none() && merge.input().is::<RemoteScan>()).then(|| merge.input())

@@ -1,8 +1,9 @@
-//! The leaves of stages: what each task reads of the rows that its own worker has.
+//! The leaves of stages: the part of a scan that each task reads from its own worker.
 //!
-//! At the gateway a leaf is a fragment and nothing to run. It travels within its task, in the form
-//! that fragments have, and becomes the fragment's operators where it arrives. Veils travel beside
-//! leaves: of our operators, they alone are the same on both sides.
+//! At the gateway a leaf only carries a fragment and cannot run. It is serialized within its task
+//! like a fragment, and is decoded into the fragment's operators on the worker. Equivalence
+//! barriers ([`Veil`]) are serialized beside leaves, since they are the only operators of ours that
+//! exist on both sides.
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::{operators, rows};
 
 /// One task's part of a scan.
 pub(super) struct Leaf {
-    /// `None` where the task's worker has none of the rows.
+    /// `None` if the task's worker has none of the rows.
     fragment: Option<wire::Fragment>,
     properties: Arc<PlanProperties>,
 }
@@ -71,9 +72,9 @@ impl ExecutionPlan for Leaf {
     }
 }
 
-/// How leaves travel.
+/// Serializes leaves and equivalence barriers.
 pub(super) struct LeafCodec {
-    /// Where they arrive: whose rows they are over.
+    /// The worker whose rows decoded leaves read; `None` at the gateway.
     member: Option<Arc<Member>>,
 }
 
@@ -156,7 +157,7 @@ fn form_of(hides: Hides) -> wire::Veil {
     }
 }
 
-/// What a veil hides; nothing where there is none.
+/// The properties that a barrier hides; `None` if the message is no barrier.
 fn hidden_by(veil: wire::Veil) -> Option<Hides> {
     match veil {
         wire::Veil::None => None,

@@ -1,8 +1,8 @@
-//! Asking workers for their parts of stages, over connections of their own.
+//! Requests to workers for stages, over separate connections.
 //!
-//! Many streams share a connection here, and some of them are not read until others have ended: a
-//! join reads one side first. So what may be under way is limited for each stream, and not for the
-//! connection: streams that wait hold up no others.
+//! Many streams share a connection here, and some of them are not read until others have ended,
+//! since a join reads one side first. So the flow-control window is limited for each stream and not
+//! for the connection. Streams that wait do not block others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::gateway::Shared;
 use crate::gateway::asking::{PUT_MAP, TRIES};
 use crate::scan::Opening;
 
-/// What may lie unread of a stream.
+/// Flow-control window of a stream, in bytes.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// Connections to workers for stages.
@@ -33,7 +33,7 @@ pub(crate) struct Peers {
     options: Arc<LinkOptions>,
     links: Mutex<HashMap<NodeName, KeptLink>>,
     silent: SilentNodes,
-    /// Where the connections live.
+    /// Runtime of the connections.
     runtime: Handle,
 }
 
@@ -83,7 +83,8 @@ impl Peers {
     }
 }
 
-/// Workers ask each other for what they were told of by a gateway, which knew their definitions.
+/// Requests between workers send definition number 0: the gateway that planned the tasks knew their
+/// definitions.
 impl Exchange for Arc<Peers> {
     fn ask(&self, worker: NodeName, kind: Kind) -> Opening {
         let peers = Arc::clone(self);
@@ -118,13 +119,13 @@ fn place(shared: &Shared, worker: &NodeName) -> Result<usize> {
     place.ok_or_else(|| Error::internal(format!("{worker} is not in the map")))
 }
 
-/// A worker in the form that plans know workers by.
+/// The URL by which plans name a worker.
 pub(super) fn url(worker: &NodeName) -> Result<Url> {
     let url = format!("thalweg://{}/{}", worker.address, worker.id);
     Url::parse(&url).map_err(|error| Error::internal(format!("{url}: {error}")))
 }
 
-/// The worker that a form stands for.
+/// The worker that a URL names.
 pub(super) fn worker(url: &Url) -> Result<NodeName> {
     let found = || {
         let address = format!("{}:{}", url.host_str()?, url.port()?).parse().ok()?;

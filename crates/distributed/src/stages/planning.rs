@@ -1,9 +1,9 @@
 //! Cutting plans into stages, with `datafusion-distributed`.
 //!
-//! All stages have a task on each worker: task *n* is that of the *n*th worker in the map, so that
-//! a scan's tasks are where the rows are. What runs in one partition at the gateway has to run in
-//! one task: the planner sees to it wherever partitions are merged, and a scan of one worker, which
-//! has one partition to begin with, gets a merge for it.
+//! All stages have a task on each worker: task *n* runs on the *n*th worker of the map, so that the
+//! tasks of a scan are where the rows are. Operators that run in one partition at the gateway have
+//! to run in one task. The planner ensures this wherever partitions are merged. A scan of one
+//! worker has only one partition, so it gets a merge for this purpose.
 
 use std::sync::Arc;
 
@@ -80,8 +80,8 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A plan in stages; unchanged where none has more than one task. What it is made with is new each
-/// time: tasks of two runs must not meet.
+/// Cuts a plan into stages; returns it unchanged if no stage has more than one task. Each call
+/// makes new numbers, so that tasks of two runs do not meet.
 pub(super) fn in_stages(plan: &Plan, shared: &Arc<Shared>, partitions: usize) -> Result<Plan> {
     let mut config = SessionConfig::new().with_target_partitions(partitions);
     configure(&mut config, shared, None)?;
@@ -92,7 +92,7 @@ pub(super) fn in_stages(plan: &Plan, shared: &Arc<Shared>, partitions: usize) ->
         .build();
     let planner = Arc::clone(state.query_planner());
     let nothing = LogicalPlan::default();
-    // It waits for nothing: what it asks is answered here.
+    // The future never waits: all of its callbacks answer at once.
     let planned = planner.create_physical_plan(&nothing, &state).now_or_never();
     planned.unwrap_or_else(|| Ok(Arc::clone(plan)))
 }
@@ -113,7 +113,7 @@ fn merged(plan: &Plan) -> Result<Plan> {
     merged.map(|merged| merged.data)
 }
 
-/// Sets down how stages are made and run. What befalls tasks is told to `failures`.
+/// Configures how stages are made and run. Errors of tasks are sent to `failures`.
 pub(super) fn configure(
     config: &mut SessionConfig,
     shared: &Arc<Shared>,
@@ -132,11 +132,11 @@ pub(super) fn configure(
     config.set_distributed_scale_up_leaf_node_handler(parts_of_scan);
     config.set_distributed_route_tasks_handler(to_owners);
     config.set_distributed_metrics_collection(false)?;
-    // A task of a union has a part of each side.
+    // Each task of a union runs a part of every input.
     config.set_distributed_children_isolator_unions(false)
 }
 
-/// A planner that has planned already.
+/// A planner that returns a finished plan.
 #[derive(Debug)]
 struct Given(Plan);
 
@@ -147,7 +147,7 @@ impl QueryPlanner for Given {
     }
 }
 
-/// All workers, in the order of their places.
+/// All workers, in the order of the map.
 struct Owners(Vec<Url>);
 
 struct Known(Arc<Owners>);
@@ -184,7 +184,7 @@ fn to_owners(event: RouteTasksEvent<'_>) -> Option<Result<RouteTasksEventRespons
     Some(Ok(RouteTasksEventResponse::new(urls)))
 }
 
-/// Tries to bring all stages into the form in which they travel.
+/// Checks that all stages can be serialized.
 fn can_be_sent(stages: &Plan) -> Result<()> {
     let mut config = SessionConfig::new();
     config.set_distributed_user_codec(LeafCodec::writing());
@@ -203,7 +203,7 @@ fn can_be_sent(stages: &Plan) -> Result<()> {
             })?;
             MaybeEncoded::Decoded(sent.data).encode(&context)?;
         }
-        // With those below it.
+        // Encoding a stage includes the nodes below it.
         Ok(TreeNodeRecursion::Jump)
     })?;
     Ok(())

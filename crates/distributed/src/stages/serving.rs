@@ -1,4 +1,4 @@
-//! A worker's side of stages: the tasks that it was given.
+//! A worker's side of stages: the tasks that it runs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -39,16 +39,16 @@ use crate::worker::{Counted, Member};
 pub(crate) struct Tasks {
     worker: Worker,
     shards: Shards,
-    /// What stops each task that is there, or waited for.
+    /// Stop flags of all tasks that run or are waited for.
     stops: Arc<Mutex<HashMap<TaskKey, Weak<Stop>>>>,
 }
 
 tokio::task_local! {
-    /// Of the task that begins.
+    /// Settings of the task that is being started.
     static BEGINNING: Surroundings;
 }
 
-/// What stops a task, and how many bytes it may take, if it has a limit.
+/// The stop flag of a task, and its memory limit in bytes, if it has one.
 #[derive(Clone, Default)]
 struct Surroundings {
     stop: Arc<Stop>,
@@ -74,10 +74,10 @@ impl Tasks {
         stop
     }
 
-    /// Begins a task, which is there until what this gives is dropped.
+    /// Starts a task, which lives until the returned value is dropped.
     ///
     /// # Errors
-    /// Where it is none, or its scans find other tables than it was made for.
+    /// If it is malformed, or its scans find other tables than it was made for.
     pub(crate) async fn begin(&self, task: wire::BeginTask, counted: Counted) -> Result<Begun> {
         let key = task_key(task.key)?;
         let worker = Url::parse(&task.worker).map_err(|error| malformed(&error))?;
@@ -104,7 +104,7 @@ impl Tasks {
     /// The rows of a partition of a task.
     ///
     /// # Errors
-    /// Where what is asked for is none.
+    /// If the request is malformed.
     pub(crate) fn rows(
         &self,
         wanted: wire::TaskRows,
@@ -151,7 +151,7 @@ fn task_key(key: Option<wire::TaskKey>) -> Result<TaskKey> {
     })
 }
 
-/// A task that is there. It has nothing to send.
+/// A running task. As an answer it sends nothing, but keeps the task alive.
 pub(crate) struct Begun {
     stop: Arc<Stop>,
     _wanted: oneshot::Sender<()>,
@@ -160,7 +160,8 @@ pub(crate) struct Begun {
 }
 
 impl Drop for Begun {
-    /// Operators are dropped where they give way; scans and large aggregates look before.
+    /// Operators are dropped when they yield. Scans and large aggregates check the stop flag
+    /// earlier.
     fn drop(&mut self) {
         self.stop.stop();
     }
@@ -168,12 +169,13 @@ impl Drop for Begun {
 
 impl Source for Begun {
     fn poll_fill(&mut self, _: &mut Context<'_>, _: &mut ChunkWriter) -> Poll<Result<Fill>> {
-        // Whoever asked ends it by going away.
+        // The caller ends it by dropping the call.
         Poll::Pending
     }
 }
 
-/// Makes what tasks are run with: this database's functions, memory and ways to other workers.
+/// Builds the session of a task: this database's functions, memory and connections to other
+/// workers.
 struct Sessions {
     member: Arc<Member>,
     exchange: Arc<dyn Exchange>,

@@ -20,12 +20,12 @@ use crate::gateway::Shared;
 
 pub(super) struct Staged {
     shared: Arc<Shared>,
-    /// What the stages were made of.
+    /// The plan from which the stages were made.
     plan: Plan,
     stages: Plan,
     partitions: usize,
     why: String,
-    /// Whether these very stages have been run.
+    /// True once these stages have run.
     is_used: AtomicBool,
 }
 
@@ -47,7 +47,8 @@ impl Staged {
         Ok(Arc::new(Staged::new(shared, plan, stages, *partitions, why)))
     }
 
-    /// Stages that were never run: their tasks go by a number that the stages have.
+    /// Stages that have not run yet. Tasks are identified by a number of the stages, so each run
+    /// needs its own.
     fn fresh(&self) -> Result<Plan> {
         match self.is_used.swap(true, Ordering::Relaxed) {
             false => Ok(Arc::clone(&self.stages)),
@@ -96,7 +97,8 @@ impl ExecutionPlan for Staged {
     }
 }
 
-/// The next rows, or what befell a task: whoever waits for its rows may not notice for a while.
+/// The next rows, or the error of a task: operators that wait for its rows may notice it only
+/// later.
 async fn next(
     rows: &mut SendableRecordBatchStream,
     failed: &mut mpsc::UnboundedReceiver<Error>,

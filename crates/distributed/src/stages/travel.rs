@@ -1,15 +1,15 @@
-//! Which plans mean the same in stages, and can go to workers.
+//! Checks that a plan has the same meaning in stages, and can be sent to workers.
 //!
-//! What `datafusion-distributed` would make of the others is wrong, or cannot be run:
+//! For the plans rejected here, `datafusion-distributed` would give wrong results or fail:
 //!
-//! - An order is lost in a shuffle: what a repartition keeps of it, stages do not.
-//! - What is constant is forgotten in an exchange: a window whose rows count as ordered by its
-//!   partition because that has one value would find them in no order.
-//! - Of windows neither `FILTER` travels, nor that a function ignores NULLs or goes backwards.
-//! - A limit of all rows below a join is one of each worker, where the rows are sent to all of
-//!   them: each would take others.
-//! - Functions go by name, and mean something else where they depend on more than their arguments,
-//!   or are a session's own.
+//! - A shuffle loses an order that a repartition would keep.
+//! - An exchange loses constants. A window whose input counts as ordered by its partition, because
+//!   that has a single value, would find its rows unordered.
+//! - A window's `FILTER`, `IGNORE NULLS` and reversed direction are not serialized.
+//! - A limit below a join would become one limit for each worker if the rows are broadcast, and
+//!   each worker would choose other rows.
+//! - Functions are serialized by name. They differ on a worker if they depend on more than their
+//!   arguments, or exist in one session only.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -32,7 +32,7 @@ use super::Plan;
 use crate::codec::{is_known_aggregate, is_known_call};
 use crate::scan::RemoteScan;
 
-/// Why a plan has to stay at the gateway; `None` where nothing speaks against stages.
+/// The reason why a plan has to stay at the gateway; `None` if it can run in stages.
 pub(super) fn obstacle(plan: &Plan) -> Result<Option<String>> {
     let mut found = None;
     plan.apply(|node| {
@@ -74,16 +74,16 @@ fn of_operator(node: &Plan) -> Option<&'static str> {
     windows.any(says_more_than_travels).then_some("a window has what does not travel")
 }
 
-/// DataFusion tells of these by nothing but how a window prints. One that only looks like it stays
-/// at the gateway, where its answer is the same.
+/// DataFusion shows these properties only in a window's debug output. A window that is rejected by
+/// mistake runs at the gateway, with the same answer.
 fn says_more_than_travels(window: &Arc<dyn WindowExpr>) -> bool {
     let printed = format!("{window:?}");
     let kept_back = ["filter: Some(", "ignore_nulls: true", "is_reversed: true"];
     kept_back.iter().any(|said| printed.contains(said))
 }
 
-/// Whether a window finds more of its partition in the order of its input than the input's sorts
-/// say.
+/// True if a window relies on more of its partition being ordered than the sorts of its input
+/// ensure.
 fn counts_on_constants(node: &Plan) -> Result<bool> {
     let Some(first) = windows(node).first() else { return Ok(false) };
     let known = node.children()[0].equivalence_properties();
@@ -93,7 +93,7 @@ fn counts_on_constants(node: &Plan) -> Result<bool> {
     Ok(ordered(known)?.1.len() > ordered(&sorted)?.1.len())
 }
 
-/// Those of one operator, which all have the same partition.
+/// The window expressions of one operator, which all have the same partition.
 fn windows(node: &Plan) -> &[Arc<dyn WindowExpr>] {
     if let Some(bounded) = node.downcast_ref::<BoundedWindowAggExec>() {
         return bounded.window_expr();
@@ -115,8 +115,8 @@ fn of_expressions(node: &Plan) -> Result<Option<String>> {
     Ok(found)
 }
 
-/// Whether an expression is the same on a worker, apart from its own parts. What has no form at
-/// all is noticed when it is to be sent.
+/// True if an expression has the same meaning on a worker, apart from its children. Expressions
+/// that cannot be serialized are found later, when the stages are encoded.
 fn travels(expression: &Arc<dyn PhysicalExpr>) -> bool {
     // Its value is known where its subquery runs, which is here.
     if expression.is::<ScalarSubqueryExpr>() {
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_shuffle_that_keeps_an_order_stays() {
         assert_eq!(why(dealt(sorted(rows(2))).with_preserve_order()).as_deref(), ORDER);
-        // Of one partition it does so unasked.
+        // With one partition it does so without a merge.
         assert_eq!(why(dealt(sorted(rows(1)))).as_deref(), ORDER);
         let below = CoalescePartitionsExec::new(Arc::new(dealt(sorted(rows(1)))));
         assert_eq!(why(below).as_deref(), ORDER);
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_join_over_all_rows_travels() {
         assert_eq!(why(joined(merged(None), rows(2))), None);
-        // The side that is not sent to all workers is merged once.
+        // The side that is not broadcast is merged once.
         assert_eq!(why(joined(merged(None), merged(Some(3)))), None);
         assert_eq!(why(CrossJoinExec::new(merged(None), rows(2))), None);
     }

@@ -1,4 +1,4 @@
-//! What a worker answers: one message, or rows as they are made.
+//! The answers of a worker: one message, or a stream of rows.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -14,7 +14,7 @@ use super::fragments::Lent;
 use super::{Counted, told};
 use crate::encoding::Encoding;
 
-/// An answer that is one message.
+/// An answer of one message.
 pub(crate) struct OneMessage(Option<Vec<u8>>);
 
 impl OneMessage {
@@ -34,7 +34,7 @@ impl Source for OneMessage {
 
 pub(super) type Rows = Pin<Box<dyn Stream<Item = PlanResult<RecordBatch>> + Send>>;
 
-/// The same rows once it is known what comes after the first batch, which is mostly nothing.
+/// Waits for the first two batches, of which the second is mostly the end, and returns all rows.
 pub(super) async fn begun(rows: Rows) -> Rows {
     let mut rows = rows.fuse();
     let first = rows.next().await;
@@ -42,14 +42,14 @@ pub(super) async fn begun(rows: Rows) -> Rows {
     Box::pin(stream::iter(first.into_iter().chain(second)).chain(rows))
 }
 
-/// Rows as they come. Whoever drops it ends the work.
+/// Encodes rows as they arrive. Dropping it cancels the work.
 pub(super) struct RowsSource {
-    /// `None` until rows come, where nobody knows before what they are.
+    /// `None` until the first rows arrive, if their schema is not known before.
     encoding: Option<Encoding>,
-    /// Those that come before all others.
+    /// Whole chunks, sent before all other rows.
     whole: Option<WholeChunks>,
     rows: Rows,
-    /// The plan that the rows are of.
+    /// The plan that produces the rows, until they end.
     _lent: Option<Lent>,
     _counted: Counted,
 }
@@ -59,12 +59,12 @@ impl RowsSource {
         RowsSource { encoding, whole: None, rows, _lent: None, _counted: counted }
     }
 
-    /// The same behind the rows of whole chunks.
+    /// Puts the rows of whole chunks before the others.
     pub(super) fn behind(self, whole: Option<WholeChunks>) -> RowsSource {
         RowsSource { whole, ..self }
     }
 
-    /// The same, of a plan that nobody else runs meanwhile.
+    /// Holds the plan that was lent to this run.
     pub(super) fn of(self, lent: Option<Lent>) -> RowsSource {
         RowsSource { _lent: lent, ..self }
     }
@@ -125,7 +125,7 @@ mod tests {
             let (sender, rows) = unbounded();
             let mut beginning = Box::pin(begun(Box::pin(rows)));
             for value in 0..count {
-                // It waits for what comes behind the first, too.
+                // It waits for the second batch, too.
                 assert!(value > 1 || poll!(&mut beginning).is_pending());
                 sender.unbounded_send(batch(value)).unwrap();
             }

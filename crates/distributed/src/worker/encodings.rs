@@ -1,13 +1,13 @@
-//! Encodings of chunks, kept to be sent again.
+//! The encoding cache: closed chunks as they were encoded for clients.
 //!
-//! A closed chunk of which no row is dead is the same bytes for every client that reads it in the
-//! same form, and making PostgreSQL's messages of its values takes longer than sending them. A
-//! worker's process keeps what it made within a budget; whoever asks next gets it as it lies.
+//! A closed chunk without dead rows has the same bytes for every client that reads it in the same
+//! format, and encoding its values as PostgreSQL messages takes longer than sending them. A
+//! worker's process caches encodings within a budget and sends them again without a copy.
 //!
-//! Promises: what was changed is never sent, since the chunk is what is looked for, and one that
-//! has lost a row is not whole. What nobody asked for lately makes place for others, which find
-//! none otherwise: a table that is read again and again stays, also where it does not fit as a
-//! whole. Where the process runs out of memory, all of it goes.
+//! Invariants: stale rows are never sent, since the key is the chunk itself and a chunk with a dead
+//! row does not count as whole. An entry is evicted only if it was not used lately; otherwise new
+//! encodings are not cached. So a table that is read again and again stays cached, even if it does
+//! not fit as a whole. If the process runs out of memory, the cache is emptied.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use thalweg_types::Result;
 use super::told;
 use crate::encoding::Encoding;
 
-/// How long what nobody asks for keeps its place from others.
+/// Time after its last use for which an entry cannot be evicted.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// Those of a process, for all of its workers.
+/// The cache of a process, for all of its workers.
 pub(super) struct Encodings {
-    /// One for all workers: what they have of their own do not agree.
+    /// One clock for all workers, since the clocks of workers do not agree.
     clock: Arc<dyn Clock>,
     budget_bytes: usize,
     kept: Mutex<Kept>,
@@ -47,7 +47,7 @@ struct Kept {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     chunk: ChunkIdentity,
-    /// The form as it travels, with the types that the rows are told to have.
+    /// The wire form of the format, with the types that the client was told.
     form: Arc<[u8]>,
 }
 
@@ -69,7 +69,7 @@ impl Encodings {
         Some(Arc::clone(&found.pieces))
     }
 
-    /// Whether there is any room, once what has no right to its place any more is gone.
+    /// True if there is any room, after evicting unused entries.
     fn has_room(&self) -> bool {
         let mut kept = self.kept.lock();
         if kept.bytes >= self.budget_bytes {
@@ -78,7 +78,7 @@ impl Encodings {
         kept.bytes < self.budget_bytes
     }
 
-    /// Keeps an encoding, if there is room for all of it.
+    /// Caches an encoding, if there is room for all of it.
     fn keep(&self, key: Key, pieces: Vec<Bytes>) {
         let now = self.clock.monotonic();
         let pieces: Arc<[Bytes]> = pieces.into_iter().map(in_its_size).collect();
@@ -102,11 +102,11 @@ impl Spare for Encodings {
 impl Kept {
     fn insert(&mut self, key: Key, encoded: Encoded) {
         self.bytes += encoded.bytes;
-        // Somebody else may have made the same meanwhile.
+        // Another stream may have encoded the same chunk meanwhile.
         self.bytes -= self.encodings.insert(key, encoded).map_or(0, |before| before.bytes);
     }
 
-    /// Drops what is of no chunk any more, and what nobody asked for lately.
+    /// Drops encodings of dropped chunks, and those that were not used lately.
     fn forget_unasked(&mut self, now: Duration) {
         let is_used = |key: &Key, encoded: &Encoded| {
             !key.chunk.is_gone() && now.saturating_sub(encoded.last_asked) < KEPT_FOR
@@ -116,7 +116,7 @@ impl Kept {
     }
 }
 
-/// A piece that does not hold a whole buffer for a few bytes.
+/// Copies a small piece, so that it does not hold a whole buffer.
 fn in_its_size(piece: Bytes) -> Bytes {
     match piece.len() < CHUNK_BYTES / 2 {
         true => Bytes::copy_from_slice(&piece),
@@ -124,7 +124,7 @@ fn in_its_size(piece: Bytes) -> Bytes {
     }
 }
 
-/// The rows of whole chunks in a client's form, as they were kept, or as they are made.
+/// The rows of whole chunks in a client's format, from the cache or newly encoded.
 pub(super) struct WholeChunks {
     chunks: vec::IntoIter<WholeChunk>,
     form: Arc<[u8]>,
@@ -133,7 +133,7 @@ pub(super) struct WholeChunks {
     current: Current,
 }
 
-/// What the rows of the next chunk come from.
+/// The source of the current chunk's rows.
 enum Current {
     None,
     Kept(Arc<[Bytes]>, usize),
@@ -156,10 +156,10 @@ impl WholeChunks {
         }
     }
 
-    /// Writes a piece of the rows; false where all are written.
+    /// Writes the next piece of the rows. Returns false after the last one.
     ///
     /// # Errors
-    /// Where a row cannot be in this form.
+    /// If a row cannot be encoded.
     pub(super) fn write(&mut self, encoding: &mut Encoding, out: &mut ChunkWriter) -> Result<bool> {
         loop {
             match &mut self.current {
@@ -204,14 +204,14 @@ impl WholeChunks {
 struct Making {
     key: Key,
     batches: Box<dyn Iterator<Item = datafusion::error::Result<RecordBatch>> + Send>,
-    /// Its own, so that pieces have messages of this chunk only.
+    /// A separate writer, so that pieces have messages of this chunk only.
     writer: ChunkWriter,
-    /// What was written, where it is going to be kept.
+    /// The pieces written so far, if they are to be cached.
     pieces: Option<Vec<Bytes>>,
 }
 
 impl Making {
-    /// Writes the next piece; false where there is none.
+    /// Writes the next piece. Returns false after the last one.
     fn write(&mut self, encoding: &mut Encoding, out: &mut ChunkWriter) -> Result<bool> {
         while !self.writer.is_full() {
             if encoding.write(&mut self.writer)? {

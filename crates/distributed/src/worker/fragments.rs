@@ -1,4 +1,4 @@
-//! Fragments that gateways ask for again and again: sent once, then run by their numbers.
+//! Cache of fragments that gateways run repeatedly: sent once, then run by number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,23 +19,24 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::codec::{self, Reader};
 use crate::{operators, rows};
 
-/// How many are kept. Whoever asks for one that had to go sends it again.
+/// Limit of cached fragments. A gateway sends an evicted one again.
 const KEPT_MAX: usize = 1_024;
-/// How many plans of one fragment wait at most: as many runs as may take place at once.
+/// Limit of the idle plans of one fragment, which is the number of concurrent runs that reuse a
+/// plan.
 const IDLE_MAX: usize = 8;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// A fragment without what differs from run to run.
+/// A fragment without the values that differ from run to run.
 pub(super) struct Known {
     pub(super) fragment: wire::Fragment,
-    /// The types that its expressions name.
+    /// The types that its expressions refer to.
     fields: SchemaRef,
-    /// Plans that nobody runs now, with what makes places tell of their worker.
+    /// Idle plans, each with its `place_base`: the part of row handles that identifies the worker.
     idle: Mutex<Vec<(u64, ShardPlan)>>,
 }
 
-/// A plan that a run has to itself. It goes back when this is dropped.
+/// A plan that one run uses exclusively. Dropping this returns it.
 pub(super) struct Lent {
     plan: Option<(u64, ShardPlan)>,
     home: Arc<Known>,
@@ -53,11 +54,11 @@ impl Drop for Lent {
 }
 
 impl Known {
-    /// The plan of a run with values over the rows of now, and what is to be there for as long as
-    /// it runs.
+    /// The plan of a run over the current rows with these parameter values, and the guard that
+    /// returns the plan after the run.
     ///
     /// # Errors
-    /// Those of planning.
+    /// If planning fails.
     pub(super) fn plan(
         self: &Arc<Known>,
         place_base: u64,
@@ -114,15 +115,15 @@ impl Known {
 pub(super) struct Fragments(Mutex<HashMap<u64, Arc<Known>>>);
 
 impl Fragments {
-    /// A fragment that came, which is kept if it has a number.
+    /// Decodes a received fragment, and caches it if it has a number.
     ///
     /// # Errors
-    /// Where its types are damaged.
+    /// If its types are damaged.
     pub(super) fn take_in(&self, mut fragment: wire::Fragment) -> Result<Arc<Known>> {
         let (fields, _) = rows::decode(&fragment.fields)?;
         let number = fragment.number;
         fragment.fields = Bytes::new();
-        // It may be a view of a message with much else in it.
+        // The bytes may be a slice of a large message, so they are copied.
         fragment.literals = Bytes::copy_from_slice(&fragment.literals);
         let known = Arc::new(Known { fragment, fields, idle: Mutex::default() });
         if number > 0 {
@@ -135,8 +136,10 @@ impl Fragments {
         Ok(known)
     }
 
+    /// Finds a cached fragment.
+    ///
     /// # Errors
-    /// Where nobody sent it, or it had to go.
+    /// If it was never sent, or was evicted.
     pub(super) fn find(&self, number: u64) -> Result<Arc<Known>> {
         let found = self.0.lock().get(&number).cloned();
         found.ok_or_else(|| Error::new(SqlState::UNKNOWN_FRAGMENT, "no such fragment is kept"))

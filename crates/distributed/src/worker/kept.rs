@@ -1,11 +1,11 @@
-//! Parts of writes whose rest is to come.
+//! Parts of unfinished writes.
 //!
-//! A gateway that dies leaves some behind. Nobody can tell these from such that only take long:
-//! they go when others need their place and nothing came of them for a minute. Loads, whose
-//! statements are still under way, are many rows: of these gateways give signs of life, and they go
-//! after a minute without one. Once it is asked whether a load can be written it is a write like
-//! others, since some worker may have done its part. Each message of a write says how many were
-//! before it, so that what is not here any more is never taken for nothing.
+//! A gateway that dies leaves parts behind, which look like those of a slow write. They are dropped
+//! if others need their room and no message came for a minute. Loads hold many rows while their
+//! statements run. Their gateways send heartbeats, and a load is dropped after a minute without
+//! one. After the check stage a load is treated like other writes, since another worker may have
+//! committed its part. Each message of a write has the number of messages before it, so that
+//! missing parts are always noticed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use thalweg_env::Clock;
 use thalweg_query::RowChanges;
 use thalweg_types::{Error, Result, SqlState};
 
-/// How many writes may be waiting for their end.
+/// Limit of unfinished writes.
 const KEPT_MAX: usize = 1_024;
-/// How long they wait, whoever else comes.
+/// Time for which an unfinished write keeps its room.
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 pub(super) struct KeptWrites {
     clock: Arc<dyn Clock>,
-    /// By their numbers.
+    /// Unfinished writes by number.
     writes: Mutex<HashMap<u64, Kept>>,
 }
 
 struct Kept {
     changes: Vec<RowChanges>,
-    /// How many messages they came in, and when the last one did.
+    /// Number of messages received, and the time of the last one.
     messages: u32,
     since: Duration,
-    /// Whether its statement goes on.
+    /// True if the load's statement still runs.
     is_load: bool,
 }
 
@@ -41,11 +41,12 @@ impl KeptWrites {
         KeptWrites { clock: Arc::clone(clock), writes: Mutex::default() }
     }
 
-    /// Takes out what came with the messages before one, which are so many. A first message takes
-    /// nothing, whoever had its number earlier.
+    /// Removes and returns the changes of a write, of which `before` messages must have arrived.
+    /// The first message of a write starts without changes, even if an earlier write had its
+    /// number.
     ///
     /// # Errors
-    /// Where something of it is not here any more.
+    /// If parts of the write are missing.
     pub(super) fn take(&self, number: u64, before: u32) -> Result<Vec<RowChanges>> {
         let kept = self.writes.lock().remove(&number);
         match kept.filter(|kept| kept.messages == before) {
@@ -55,10 +56,10 @@ impl KeptWrites {
         }
     }
 
-    /// Keeps what came with so many messages.
+    /// Stores the changes of a write after so many messages.
     ///
     /// # Errors
-    /// Where too many are kept, and none of them for long.
+    /// If too many writes are unfinished and none of them is old.
     pub(super) fn keep(
         &self,
         number: u64,
@@ -84,7 +85,7 @@ impl KeptWrites {
         self.writes.lock().remove(&number);
     }
 
-    /// Forgets the loads whose gateways gave no sign of life for a minute.
+    /// Drops the loads whose gateways sent no heartbeat for a minute.
     pub(super) fn forget_silent(&self) {
         let now = self.clock.monotonic();
         let is_heard = |kept: &Kept| now.saturating_sub(kept.since) < KEPT_FOR;
@@ -92,7 +93,7 @@ impl KeptWrites {
     }
 }
 
-/// A worker that was started anew knows nothing of what it kept, either.
+/// The error of a missing part. A restarted worker has lost its parts, too.
 fn gone() -> Error {
     let message = "a worker does not have the first parts of this write any more";
     Error::new(SqlState::SERIALIZATION_FAILURE, message).with_hint("Run the statement again.")
@@ -122,7 +123,7 @@ mod tests {
         (0..tables).map(of).collect()
     }
 
-    /// How many tables' changes are taken out.
+    /// Number of tables whose changes are returned.
     fn taken(kept: &KeptWrites, number: u64, before: u32) -> Result<usize, SqlState> {
         kept.take(number, before).map(|changes| changes.len()).map_err(|error| error.state())
     }
@@ -139,7 +140,7 @@ mod tests {
         assert_eq!(refused.state(), SqlState::CONFIGURATION_LIMIT_EXCEEDED);
         clock.advance(Duration::from_secs(20));
         kept.keep(9_001, 1, false, changes(2)).unwrap();
-        // What came within the minute is there, and the rest is known to be gone.
+        // Parts of the last minute exist, and the others are known to be missing.
         assert_eq!(taken(&kept, 9_000, 1), Ok(1));
         assert_eq!(taken(&kept, 9_001, 1), Ok(2));
         assert_eq!(taken(&kept, 5, 1), Err(SqlState::SERIALIZATION_FAILURE));
@@ -159,7 +160,7 @@ mod tests {
         let (kept, _) = kept();
         assert_eq!(taken(&kept, 1, 0), Ok(0));
         assert_eq!(taken(&kept, 1, 2), Err(SqlState::SERIALIZATION_FAILURE));
-        // Another run of a gateway may come upon the same number: its first message begins anew.
+        // A restarted gateway may use the same number: its first message starts a new write.
         kept.keep(1, 1, false, changes(5)).unwrap();
         assert_eq!(taken(&kept, 1, 0), Ok(0));
         kept.keep(1, 1, false, changes(2)).unwrap();
@@ -177,14 +178,14 @@ mod tests {
         kept.keep(3, 1, false, changes(3)).unwrap();
         clock.advance(KEPT_FOR / 2);
         kept.forget_silent();
-        // A sign of life is a message with nothing in it.
+        // A heartbeat is a message without rows.
         let rows = kept.take(1, 1).unwrap();
         kept.keep(1, 2, true, rows).unwrap();
         clock.advance(KEPT_FOR / 2);
         kept.forget_silent();
         assert_eq!(taken(&kept, 2, 1), Err(SqlState::SERIALIZATION_FAILURE));
         assert_eq!(taken(&kept, 3, 1), Ok(3));
-        // Asked whether it can be written, it stays.
+        // After the check, it stays.
         let rows = kept.take(1, 2).unwrap();
         kept.keep(1, 3, false, rows).unwrap();
         clock.advance(KEPT_FOR * 2);

@@ -1,9 +1,9 @@
 //! The workers of one process, which answer for each other.
 //!
-//! A machine with many cores is many workers. Each has its own buckets, log and port; but a gateway
-//! that asks for the rows of several of them asks one, which reads the rows of all as those of one
-//! table, and adds them up together. So what a question costs depends on how many processes there
-//! are, and not on how many workers.
+//! A machine with many cores runs many workers. Each has its own buckets, log and port. A gateway
+//! that needs rows of several workers of a process asks only one of them, which reads the rows
+//! of all as one table and aggregates them together. So the cost of a request depends on the
+//! number of processes, not on the number of workers.
 
 use std::collections::HashMap;
 use std::iter;
@@ -30,25 +30,25 @@ pub struct WorkerProcess {
 }
 
 struct Members {
-    /// What gateways know the process by: the number of the first of its workers.
+    /// Number by which gateways know the process: that of its first worker.
     number: OnceLock<u64>,
     workers: RwLock<HashMap<u64, Worker>>,
-    /// Links to gateways, for all workers.
+    /// Links to gateways, which all workers share.
     gateways: Mutex<HashMap<SocketAddr, KeptLink>>,
     encodings: Arc<Encodings>,
 }
 
-/// What a process knows of one of its workers.
+/// One worker of the process, as the others see it.
 #[derive(Clone)]
 struct Worker {
     shards: Shards,
-    /// How many it reads and sends at the moment.
+    /// Number of streams that it serves at the moment.
     streams: Arc<AtomicU64>,
 }
 
 impl WorkerProcess {
-    /// A process without workers, whose workers have this map and may keep so many bytes of
-    /// encoded chunks, to send them again.
+    /// A process without workers. Its workers share this map, and a cache of encoded chunks of this
+    /// many bytes.
     #[must_use]
     pub fn new(map: SharedMap, clock: &Arc<dyn Clock>, encodings_bytes: usize) -> WorkerProcess {
         let members = Members {
@@ -64,14 +64,14 @@ impl WorkerProcess {
         &self.map
     }
 
-    /// The link to a gateway that all workers have in common.
+    /// The link to a gateway, which all workers share.
     pub(crate) fn gateway(&self, address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
         let mut gateways = self.shared.gateways.lock();
         let link = gateways.entry(address).or_insert_with(|| gateway(address, options));
         link.clone()
     }
 
-    /// Takes in a worker.
+    /// Adds a worker.
     pub(crate) fn join(&self, worker: u64, shards: &Shards, streams: &Arc<AtomicU64>) -> Member {
         self.shared.number.get_or_init(|| worker);
         let known = Worker { shards: shards.clone(), streams: Arc::clone(streams) };
@@ -80,7 +80,7 @@ impl WorkerProcess {
     }
 }
 
-/// A worker among those of its process, until this is dropped.
+/// The membership of a worker in its process, until this is dropped.
 pub(crate) struct Member {
     worker: u64,
     shards: Shards,
@@ -94,17 +94,17 @@ impl Drop for Member {
 }
 
 impl Member {
-    /// What gateways know the process by.
+    /// Number by which gateways know the process.
     pub(crate) fn number(&self) -> u64 {
         *self.process.number.get().unwrap_or(&self.worker)
     }
 
-    /// Encodings that all workers of the process keep.
+    /// The encoding cache of the process.
     pub(super) fn encodings(&self) -> &Arc<Encodings> {
         &self.process.encodings
     }
 
-    /// Those of this worker alone.
+    /// The rows of this worker alone.
     pub(crate) fn shards(&self) -> &Shards {
         &self.shards
     }
@@ -112,7 +112,7 @@ impl Member {
     /// The rows of this worker together with those of others.
     ///
     /// # Errors
-    /// Where one of them is not in this process.
+    /// If one of them is not in this process.
     pub(crate) fn together(&self, others: &[u64]) -> Result<Shards> {
         if others.is_empty() {
             return Ok(self.shards.clone());
@@ -125,7 +125,7 @@ impl Member {
         Ok(self.shards.together(others.collect::<Result<Vec<_>>>()?))
     }
 
-    /// What this worker has, and those of these others that are in its process.
+    /// The status of this worker, and of those of `others` that are in its process.
     pub(crate) fn sights(&self, others: &[u64]) -> wire::Sights {
         let workers = self.process.workers.read();
         let asked = iter::once(&self.worker).chain(others);
@@ -135,11 +135,11 @@ impl Member {
         wire::Sights { sights: known.iter().map(|(id, worker)| sight(*id, worker)).collect() }
     }
 
-    /// Has all workers of the process follow the definitions that one of them knows: what is asked
-    /// of one concerns all.
+    /// Brings all workers of the process to the definitions of the newest one, before a request
+    /// that concerns several of them.
     ///
     /// # Errors
-    /// Where one cannot follow.
+    /// If one of them cannot apply a definition.
     pub(crate) async fn agree(&self) -> Result<()> {
         let mut behind = Vec::new();
         let newest = {

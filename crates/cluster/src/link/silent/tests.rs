@@ -12,7 +12,7 @@ use crate::tests::*;
 
 const FEW: Wanted = Wanted { messages: 3, bytes: 10, end: End::Well };
 
-/// A worker behind a wire, and who asks it.
+/// A worker behind a wire, and its caller.
 struct Asked {
     _worker: TestWorker,
     wire: Wire,
@@ -31,7 +31,7 @@ impl Asked {
         Asked { _worker: worker, wire, map, silent, link }
     }
 
-    /// One whose wire goes dead, which somebody has waited for already.
+    /// A worker whose wire goes dead, after one call has waited for it.
     async fn silent() -> Asked {
         let asked = Asked::new().await;
         call(&asked.link).await.unwrap();
@@ -69,7 +69,7 @@ async fn nobody_waits_for_a_silent_worker_once_more() {
         assert!(error.message().starts_with(&asked.wire.name.to_string()), "{error}");
         assert!(error.message().contains("silent for 400 ms"), "{error}");
     }
-    // What must be tried is.
+    // A call that must be tried is tried.
     assert!(other.link_anyway().await.is_ok(), "the wire takes connections");
 }
 
@@ -79,7 +79,7 @@ async fn a_worker_that_answers_again_is_asked_again() {
     asked.wire.set(WireState::Working);
     asked.until_it_may_be_asked().await;
     call(&asked.link).await.unwrap();
-    // And found out once more.
+    // It is found silent once more.
     asked.wire.set(WireState::Dead);
     assert!(call(&asked.link).await.is_err());
     assert!(call(&asked.link).now_or_never().expect("nothing is waited for").is_err());
@@ -95,7 +95,7 @@ async fn a_worker_that_refuses_is_not_silent() {
     assert!(!error.message().contains("silent"), "{error}");
 }
 
-/// As where a host has no power, and its neighbours say so.
+/// As if a host has no power, and its neighbours report that.
 #[tokio::test]
 async fn a_worker_to_which_there_is_no_way_is_silent() {
     // No connection leads to a group of hosts.

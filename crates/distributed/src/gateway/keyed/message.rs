@@ -1,7 +1,7 @@
-//! Parts of groups as the groups of one message to their worker.
+//! Combines parts of groups into the groups of one message to their worker.
 //!
-//! Parts that follow each other become one group of the message where their rows change alike and
-//! each for itself: the worker then has fewer groups, of more rows each.
+//! Consecutive parts become one group if they make the same kind of change and their rows may fail
+//! independently. The worker then has fewer groups, with more rows each.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::keyed;
 
-/// Rows that change alike, of which several workers may have a part.
+/// Rows with one kind of change, which several workers may share.
 pub(super) struct Run {
     pub rows: KeyedRows,
     pub fingerprint: u64,
@@ -23,7 +23,7 @@ pub(super) struct Run {
 /// The rows of a run that one worker owns.
 pub(super) struct Share {
     pub run: Arc<Run>,
-    /// Which these are; `None` for all.
+    /// Indexes of these rows in the run; `None` for all.
     pub which: Option<Vec<u32>>,
 }
 
@@ -41,7 +41,7 @@ impl Share {
         self.which.as_ref().map_or(self.run.rows.places.len(), Vec::len)
     }
 
-    /// Those of some values, one for each row of the run, that are of these rows.
+    /// Picks the values of these rows from `values`, which has one for each row of the run.
     fn of<T: Copy>(&self, values: &[T]) -> Vec<T> {
         match &self.which {
             None => values.to_vec(),
@@ -53,14 +53,14 @@ impl Share {
         Picked { batch: &self.run.rows.rows, rows: self.which.as_deref() }
     }
 
-    /// About how many bytes its rows take.
+    /// Estimated size of its rows, in bytes.
     fn bytes(&self) -> usize {
         let (batch, count) = (&self.run.rows.rows, self.count());
         let share = batch.get_array_memory_size().saturating_mul(count) / batch.num_rows().max(1);
         share.max(count)
     }
 
-    /// Whether the rows of another one can follow these in one batch.
+    /// True if the rows of another share can follow these in one batch.
     fn goes_on_with(&self, other: &Share) -> bool {
         let (one, other) = (&*self.run, &*other.run);
         let alike = match (&one.rows.change, &other.rows.change) {
@@ -82,8 +82,8 @@ impl Part {
         self.shares.iter().map(Share::bytes).sum()
     }
 
-    /// Whether its rows and those of the next part can be one group: none of them is left out for
-    /// another one's sake.
+    /// True if its rows and those of the next part can form one group: the rows of both may fail
+    /// independently.
     fn goes_on_with(&self, next: &Part) -> bool {
         let each_for_itself = |part: &Part| part.failing == Failing::LeaveOut;
         each_for_itself(self)
@@ -96,15 +96,16 @@ impl Part {
     }
 }
 
-/// What an answer to a group of a message is about.
+/// The parts that an answer to a group of a message covers.
 pub(super) struct Asked {
-    /// The parts' numbers, and where their rows stand in their groups.
+    /// The numbers of the parts, and the offsets of their rows in their groups.
     parts: Vec<(u64, Vec<u32>)>,
-    /// Whether rows are told of by their places in the message's group, and not in theirs.
+    /// True if the answer names rows by their offsets in the message's group, not in their own
+    /// groups.
     counted: bool,
 }
 
-/// The groups of a message that brings these parts, each with what its answer is about.
+/// The groups of a message with these parts, each with the parts that its answer covers.
 pub(super) fn groups(parts: &[Part]) -> Vec<(Result<wire::RowGroup>, Asked)> {
     let together = parts.chunk_by(|one, next| one.goes_on_with(next));
     together.map(|parts| (group(parts), asked(parts))).collect()
@@ -118,12 +119,12 @@ fn asked(parts: &[Part]) -> Asked {
     Asked { parts: parts.iter().map(|part| (part.number, places(part))).collect(), counted }
 }
 
-/// A group of parts that go on with each other, of which there is one at least.
+/// One group of the message. `parts` is not empty and its parts can follow each other.
 fn group(parts: &[Part]) -> Result<wire::RowGroup> {
     let first = parts.first().ok_or_else(|| Error::internal("a group has parts"))?;
     let rows = match first.shares.as_slice() {
         [_] => vec![rows(&parts.iter().flat_map(|part| &part.shares).collect::<Vec<_>>(), true)?],
-        // Several parts have one share each.
+        // Only parts with one share each are combined.
         shares => shares.iter().map(|share| rows(&[share], false)).collect::<Result<_>>()?,
     };
     Ok(wire::RowGroup { failing: first.failing as i32, durability: first.durability as i32, rows })
@@ -148,8 +149,8 @@ fn rows(shares: &[&Share], counted: bool) -> Result<wire::KeyedRows> {
 }
 
 impl Asked {
-    /// What became of each part: its number, how many rows were written, and the others by their
-    /// places in the part's group.
+    /// The outcome of each part: its number, the number of written rows, and the failed rows by
+    /// their offsets in the part's group.
     pub(super) fn outcomes(
         self,
         written: Result<(u64, Vec<RowFailure>)>,
@@ -171,7 +172,7 @@ impl Asked {
         }
     }
 
-    /// The same where no row was written.
+    /// The outcome if no row was written.
     fn failed(self, error: &Error) -> Vec<(u64, u64, Vec<RowFailure>)> {
         let failure = |place| RowFailure { place, error: error.clone() };
         let parts = self.parts.into_iter();
@@ -180,7 +181,7 @@ impl Asked {
             .collect()
     }
 
-    /// The same of rows of several parts, each of which was written or is among the failures.
+    /// Splits the failures by part. All other rows of the parts were written.
     fn dealt(self, mut failures: Vec<RowFailure>) -> Vec<(u64, u64, Vec<RowFailure>)> {
         failures.sort_by_key(|failure| failure.place);
         let mut failures = failures.into_iter().peekable();

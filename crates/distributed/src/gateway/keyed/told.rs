@@ -1,4 +1,4 @@
-//! What became of a stream's groups, told in their order.
+//! Acknowledgements of a stream's groups, in order.
 
 use std::collections::VecDeque;
 
@@ -11,29 +11,29 @@ pub(super) struct Told(Mutex<Waiting>);
 
 #[derive(Default)]
 struct Waiting {
-    /// The number of the first group that waits.
+    /// Number of the first waiting group.
     first: u64,
     groups: VecDeque<Group>,
-    /// The first group that stopped the stream: those behind it are left out.
+    /// The first group that stopped the stream. The groups behind it are left out.
     stopped: Option<u64>,
 }
 
-/// A group some of whose owners have not answered.
+/// A group that waits for answers of owners.
 pub(super) struct Group {
     parts: usize,
     rows: u64,
     failures: Vec<RowFailure>,
-    /// Why nobody was asked, if so.
+    /// Error of a group that was sent to no owner.
     error: Option<Error>,
     stops: bool,
-    /// Whether its first failure alone is told.
+    /// True if only the first failure is reported.
     single: bool,
     acknowledge: AcknowledgeRows,
 }
 
 impl Group {
-    /// A group of so many parts; `early` are rows that nobody was asked to write, or why that is
-    /// so for all.
+    /// A group of so many parts. `early` has the rows that failed before any owner was asked, or
+    /// the error of the whole group.
     pub(super) fn new(
         parts: usize,
         early: Result<Vec<RowFailure>, Error>,
@@ -46,7 +46,7 @@ impl Group {
         Group { parts, rows: 0, failures, error, stops: false, single: false, acknowledge }
     }
 
-    /// The same where a row that fails stops the stream.
+    /// Makes a failed row stop the stream.
     pub(super) fn stopping(mut self, single: bool) -> Group {
         self.stops = true;
         self.single = single;
@@ -64,7 +64,7 @@ impl Group {
 }
 
 impl Told {
-    /// Takes a group in, and returns its number. `has_failed` says that a row of it has failed
+    /// Adds a group and returns its number. `has_failed` says that one of its rows has failed
     /// already.
     pub(super) fn begin(&self, group: Group, has_failed: bool) -> u64 {
         let mut waiting = self.0.lock();
@@ -78,7 +78,7 @@ impl Told {
         number
     }
 
-    /// Notes what one owner did with its part of a group.
+    /// Records one owner's answer to its part of a group.
     pub(super) fn part(&self, number: u64, rows: u64, failures: Vec<RowFailure>) {
         let mut waiting = self.0.lock();
         let place = (number - waiting.first) as usize;
@@ -97,7 +97,7 @@ impl Told {
         self.0.lock().stopped.is_some()
     }
 
-    /// Whether a group is behind one that stopped the stream.
+    /// True if a group is behind one that stopped the stream.
     pub(super) fn is_left_out(&self, number: u64) -> bool {
         self.0.lock().stopped.is_some_and(|stopped| number > stopped)
     }
@@ -108,8 +108,8 @@ impl Waiting {
         self.stopped = Some(self.stopped.map_or(number, |stopped| stopped.min(number)));
     }
 
-    /// Tells of the groups that all owners have answered for. The lock is held meanwhile: nobody
-    /// tells of a later one first.
+    /// Acknowledges the leading groups whose owners have all answered. The lock is held meanwhile,
+    /// so that groups are acknowledged in order.
     fn tell(&mut self) {
         while self.groups.front().is_some_and(|group| group.parts == 0)
             && let Some(group) = self.groups.pop_front()
@@ -126,7 +126,8 @@ mod tests {
 
     use super::*;
 
-    /// Tells of the rows that were written, and of the places of those that were not.
+    /// A group whose acknowledgement reports the number of written rows, and the offsets of failed
+    /// ones.
     fn group(parts: usize) -> (Group, Receiver<(u64, Vec<u32>)>) {
         let (sender, receiver) = channel();
         let acknowledge = move |written: Result<Written, Error>| {

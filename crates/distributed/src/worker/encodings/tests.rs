@@ -6,12 +6,12 @@ use thalweg_types::{ColumnId, TableId};
 use super::*;
 use crate::rows;
 
-/// Two chunks of a worker, and what it keeps of them.
+/// A worker with two chunks, and its encoding cache.
 struct Worker {
     session: Session,
     shards: Shards,
     table: TableId,
-    /// The number of the first column; that of the text follows.
+    /// Number of the first column. The text column has the next one.
     first: u32,
     clock: SimulatedClock,
     encodings: Arc<Encodings>,
@@ -38,7 +38,8 @@ impl Worker {
         Worker { session, shards, table, first, clock, encodings, pool }
     }
 
-    /// The pieces of some columns' rows of whole chunks, and how many chunks these are.
+    /// The pieces of the whole chunks' rows, with the first `columns` columns, and the number of
+    /// chunks.
     fn read(&self, columns: usize, is_binary: bool) -> (Vec<Bytes>, usize) {
         let schema = self.shards.schema(self.table).unwrap();
         let wanted = ShardRows {
@@ -79,7 +80,7 @@ fn bytes(pieces: &[Bytes]) -> Vec<u8> {
     pieces.concat()
 }
 
-/// Where pieces lie of which nobody makes a copy.
+/// Addresses of the pieces that are large enough not to be copied.
 fn places(pieces: &[Bytes]) -> Vec<*const u8> {
     pieces.iter().filter(|piece| piece.len() >= CHUNK_BYTES).map(|piece| piece.as_ptr()).collect()
 }
@@ -110,7 +111,7 @@ async fn a_chunk_that_lost_a_row_is_not_whole() {
     let (after, chunks) = worker.read(2, false);
     assert_eq!(chunks, 1);
     assert!(bytes(&before).ends_with(&bytes(&after)));
-    // What is kept of a chunk that is gone goes when there is no room.
+    // Encodings of a dropped chunk are evicted when there is no room.
     worker.session.execute("TRUNCATE t").await.unwrap();
     assert_eq!(worker.read(2, false).1, 0);
     worker.encodings.kept.lock().forget_unasked(worker.clock.monotonic());
@@ -138,7 +139,7 @@ async fn what_nobody_asks_for_makes_place_for_others() {
     let worker = Worker::new(bytes(&all).len()).await;
     worker.read(2, false);
     worker.clock.advance(KEPT_FOR / 2);
-    // It has been asked for lately.
+    // It was used lately.
     worker.read(2, true);
     assert!(places(&worker.read(2, false).0) == places(&worker.read(2, false).0));
     worker.clock.advance(KEPT_FOR);

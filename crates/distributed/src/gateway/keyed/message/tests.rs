@@ -4,7 +4,7 @@ use thalweg_types::{Lsn, TableId};
 
 use super::*;
 
-/// A part whose rows have these places in its group, and ten times these as their values.
+/// A part whose rows have these offsets in their group, and ten times the offsets as values.
 fn part(number: u64, table: u32, put: Put, places: &[u32], which: Option<&[u32]>) -> Part {
     Part {
         number,
@@ -38,7 +38,7 @@ fn failures(places: &[u32]) -> Vec<RowFailure> {
     places.iter().map(failure).collect()
 }
 
-/// The part's number, its rows that were written, and the places of the others.
+/// For each part: its number, the number of written rows, and the offsets of the failed ones.
 fn outcomes(asked: Asked, written: Result<(u64, Vec<RowFailure>)>) -> Vec<(u64, u64, Vec<u32>)> {
     let outcomes = asked.outcomes(written).into_iter();
     let places = |failures: Vec<RowFailure>| failures.iter().map(|failure| failure.place).collect();
