@@ -12,7 +12,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, IntervalMonthDayNano, SchemaRef};
 use arrow::error::ArrowError;
 
-/// What stands in one row's column.
+/// Value of one column in one row.
 #[derive(Clone, Debug)]
 pub(in crate::catalog) enum Value {
     Null,
@@ -51,7 +51,7 @@ impl From<u32> for Value {
 }
 
 impl From<usize> for Value {
-    /// Counts beyond an `i64` do not happen; they would be shown as the greatest one.
+    /// Counts beyond an `i64` do not occur; they would saturate.
     fn from(number: usize) -> Value {
         Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
