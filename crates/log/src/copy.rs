@@ -66,7 +66,7 @@ struct Sources {
 /// at least what was acknowledged with a sync before the call, and ends between two groups.
 ///
 /// # Errors
-/// Where there is no database, where it is damaged, or where a file cannot be read or written.
+/// If there is no database, where it is damaged, or where a file cannot be read or written.
 pub fn backup(env: &Env, from: &Path, to: &Path) -> Result<Copied> {
     let files = &*env.files;
     if let Some(lost) = lost_format(files, from)? {

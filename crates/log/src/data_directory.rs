@@ -108,7 +108,7 @@ impl DataDirectory {
     /// Makes what the directory knows of its log durable, where it is not.
     ///
     /// # Errors
-    /// Where the file cannot be synced. It then vouches for less than it could.
+    /// If the file cannot be synced. It then vouches for less than it could.
     pub fn sync_heads(&self) -> Result<()> {
         self.heads.sync()
     }

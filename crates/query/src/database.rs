@@ -66,7 +66,7 @@ impl Database {
     /// A database without files, whose contents are lost when it closes.
     ///
     /// # Errors
-    /// Where the system refuses threads or memory.
+    /// If the system refuses threads or memory.
     pub fn in_memory() -> Result<Database> {
         Database::builder().open()
     }
@@ -115,7 +115,7 @@ impl Database {
     /// Bulk writer into a table: all rows or none.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(self.clone(), RoleId::BOOTSTRAP, table)
     }
@@ -162,7 +162,7 @@ impl Database {
     /// Ends all work and marks the log as closed.
     ///
     /// # Errors
-    /// Where the log could not be closed; what was acknowledged is safe all the same.
+    /// If the log could not be closed; what was acknowledged is safe all the same.
     pub fn close(self) -> Result<()> {
         self.shared.engine.close()
     }

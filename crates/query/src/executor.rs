@@ -3,7 +3,7 @@
 //! answer, whatever the operators do.
 //!
 //! A plan that runs out of memory before its first row restarts as a memory-constrained plan
-//! (`sparing`). That is safe: no row was returned yet, and the restart reads the same snapshot.
+//! (`sparing`). The restart is safe: no row was returned yet, and it reads the same snapshot.
 
 mod first_side;
 mod giving_way;

@@ -21,7 +21,7 @@ type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 /// DataFusion's name of the pass.
 const GUARDED: &str = "FilterPushdown";
 
-/// The same passes, with that one guarded.
+/// Wraps that pass in the guard, and leaves the others as they are.
 pub(crate) fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
     let guard = |rule: Rule| -> Rule {
         if rule.name() == GUARDED { Arc::new(FiltersDown(rule)) } else { rule }

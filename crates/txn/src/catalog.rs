@@ -257,7 +257,7 @@ impl Catalog {
     /// The catalog after a change, made by the group `lsn`.
     ///
     /// # Errors
-    /// Where a name is taken, or an object is missing or was altered meanwhile.
+    /// If a name is taken, or an object is missing or was altered meanwhile.
     pub fn after(&self, change: &CatalogChange, lsn: Lsn) -> Result<Catalog> {
         let mut next = self.clone();
         next.version = lsn;
@@ -494,7 +494,7 @@ pub fn fingerprint(table: &TableSchema) -> u64 {
 /// What [`encode_changes`] made.
 ///
 /// # Errors
-/// Where these are none.
+/// If these are none.
 pub fn decode_changes(encoded: &[u8]) -> Result<Vec<CatalogChange>> {
     serde_json::from_slice(encoded)
         .map_err(|error| Error::corrupt(format!("changes of a catalog are damaged: {error}")))

@@ -102,7 +102,7 @@ impl Engine {
     /// Opens a directory, recovering what it holds, or starts empty in memory.
     ///
     /// # Errors
-    /// Where the directory is in use, of another version, damaged or unreadable.
+    /// If the directory is in use, of another version, damaged or unreadable.
     pub fn open(env: Env, options: Options) -> Result<Engine> {
         let directory = match &options.directory {
             Some(path) => Some(DataDirectory::open(&env, path, DirectoryMode::CreateOrOpen)?),
@@ -280,7 +280,7 @@ impl Engine {
     /// Waits where the disk is far behind what was staged.
     ///
     /// # Errors
-    /// Where the database is closed.
+    /// If the database is closed.
     pub fn wait_for_staging_room(&self) -> Result<()> {
         self.shared.staging.wait_for_room()
     }
@@ -288,7 +288,7 @@ impl Engine {
     /// Does not resolve while the disk is far behind what was staged.
     ///
     /// # Errors
-    /// Where the database is closed.
+    /// If the database is closed.
     pub fn staging_room(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let staging = Arc::clone(&self.shared.staging);
         std::future::poll_fn(move |context| staging.poll_room(context))
@@ -298,7 +298,7 @@ impl Engine {
     /// many waits for room before each.
     ///
     /// # Errors
-    /// Where the database is closed.
+    /// If the database is closed.
     pub fn stage(&self, chunk: Arc<ClosedChunk>) -> Result<Arc<Staged>> {
         self.make_room(chunk.memory_bytes())?;
         let id = StageId(self.shared.env.random.next_u64());
@@ -324,7 +324,7 @@ impl Engine {
     /// Says that rows of so many bytes are being gathered for a commit.
     ///
     /// # Errors
-    /// Where the process has no memory for them.
+    /// If the process has no memory for them.
     pub fn make_room(&self, bytes: usize) -> Result<()> {
         room::make(self.shared.options.memory.as_deref(), bytes)
     }
@@ -332,7 +332,7 @@ impl Engine {
     /// Writes a checkpoint now and waits for it.
     ///
     /// # Errors
-    /// Where it could not be written. The database goes on without.
+    /// If it could not be written. The database goes on without.
     pub fn checkpoint(&self) -> Result<Lsn> {
         let (reply, done) = channel();
         self.chores.send(Chore::Checkpoint(reply)).map_err(|_| closed())?;
@@ -373,7 +373,7 @@ impl Engine {
     /// Ends all stages after what they were given, and marks the log as closed.
     ///
     /// # Errors
-    /// Where the log could not be closed; what was acknowledged is safe all the same.
+    /// If the log could not be closed; what was acknowledged is safe all the same.
     pub fn close(&self) -> Result<()> {
         let mut threads = self.threads.lock();
         if threads.is_empty() {

@@ -198,7 +198,7 @@ fn apply_below(
 /// Applies the first `count` rows; returns how many were written, and the others with why.
 ///
 /// # Errors
-/// Where the table is not what it was when the rows were made.
+/// If the table is not what it was when the rows were made.
 fn apply_rows(
     stage: &mut TransactionStage,
     rows: &KeyedRows,

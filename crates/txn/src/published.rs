@@ -51,7 +51,7 @@ impl Snapshot {
     /// Says that rows of so many bytes are being gathered for a commit.
     ///
     /// # Errors
-    /// Where the process has no memory for them.
+    /// If the process has no memory for them.
     pub(crate) fn make_room(&self, bytes: usize) -> Result<()> {
         room::make(self.0.memory.as_deref(), bytes)
     }

@@ -161,7 +161,7 @@ pub(crate) fn bitmap_bytes(bitmap: &Bitmap) -> Vec<u8> {
 }
 
 /// # Errors
-/// Where the bytes are no bitmap's.
+/// If the bytes are no bitmap's.
 pub(crate) fn bitmap_of(bytes: &[u8]) -> Result<Bitmap> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word)).collect();

@@ -6,7 +6,7 @@ use thalweg_types::{Error, Result, SqlState};
 /// Says that rows of so many bytes are being taken in.
 ///
 /// # Errors
-/// Where they are too many for the process.
+/// If they are too many for the process.
 pub(crate) fn make(memory: Option<&MemoryWatch>, bytes: usize) -> Result<()> {
     let Some(memory) = memory else { return Ok(()) };
     memory.check(bytes, Purpose::Rows).map_err(|over| {

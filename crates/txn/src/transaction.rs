@@ -95,7 +95,7 @@ impl Transaction {
     /// A table's rows as this transaction sees them.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn state(&mut self, id: TableId) -> Result<Arc<TableState>> {
         if let Some(overlay) = self.changes.tables.get_mut(&id) {
             overlay.look_at_unseen()?;
@@ -107,7 +107,7 @@ impl Transaction {
     /// Adds rows. Keys are checked when the transaction commits.
     ///
     /// # Errors
-    /// Where there is no such table, or no memory for the rows.
+    /// If there is no such table, or no memory for the rows.
     pub fn append(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
         // What texts take beyond eight bytes counts once the system is asked.
         self.snapshot.make_room(rows.num_rows() * rows.num_columns() * size_of::<u64>())?;
@@ -117,7 +117,7 @@ impl Transaction {
     /// Adds rows of the database's own, also where there is no memory for those of its users.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn append_always(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
         if rows.num_rows() > 0 {
             self.overlay(id)?.append(rows);
@@ -128,7 +128,7 @@ impl Transaction {
     /// Adds a chunk that a loader built, already on its way to the log.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn append_staged(&mut self, id: TableId, staged: Arc<Staged>) -> Result<()> {
         self.overlay(id)?.append_staged(staged);
         Ok(())
@@ -137,7 +137,7 @@ impl Transaction {
     /// Removes rows that this transaction sees.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn kill(&mut self, id: TableId, rows: &[RowId]) -> Result<()> {
         self.overlay(id)?.kill(rows)
     }
@@ -146,7 +146,7 @@ impl Transaction {
     /// changed them meanwhile.
     ///
     /// # Errors
-    /// Where there is no such table, or its rows lie on other nodes.
+    /// If there is no such table, or its rows lie on other nodes.
     pub fn lock(&mut self, id: TableId, rows: &[RowId], lock: RowLock) -> Result<()> {
         if rows.iter().any(|row| row.elsewhere().is_some()) {
             return Err(Error::unsupported("locking rows in a transaction block of a cluster"));
@@ -167,7 +167,7 @@ impl Transaction {
     /// Removes all rows of a table.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn truncate(&mut self, id: TableId) -> Result<()> {
         self.overlay(id)?.truncate();
         Ok(())
@@ -176,7 +176,7 @@ impl Transaction {
     /// Changes the catalog.
     ///
     /// # Errors
-    /// Where the change does not fit, or alters a table that this transaction has written to.
+    /// If the change does not fit, or alters a table that this transaction has written to.
     pub fn change_catalog(&mut self, mut change: CatalogChange) -> Result<()> {
         let before = Arc::clone(&self.changes.catalog);
         if let CatalogChange::AlterTable { schema, expected, .. } = &mut change {

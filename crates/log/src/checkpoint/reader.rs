@@ -34,7 +34,7 @@ impl CheckpointReader {
     /// this checkpoint, and lets go of log that it covers; a crash must not take it away.
     ///
     /// # Errors
-    /// Where it is damaged, or is not the one that the directory's heads name.
+    /// If it is damaged, or is not the one that the directory's heads name.
     pub fn open_newest(env: &Env, directory: &DataDirectory) -> Result<Option<CheckpointReader>> {
         let (path, heads) = (directory.checkpoints(), directory.heads());
         env.files.sync_dir(&path).map_err(|error| file_error("sync", &path, error))?;

@@ -18,7 +18,7 @@ use crate::segment_reader::{SegmentReader, Step};
 /// does not come along. `from` stays as it is.
 ///
 /// # Errors
-/// Where it is in use, where nothing tells which database it is, or where nothing is sound.
+/// If it is in use, where nothing tells which database it is, or where nothing is sound.
 pub fn salvage(
     env: &Env,
     from: &Path,

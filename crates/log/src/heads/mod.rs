@@ -296,7 +296,7 @@ pub fn database_of(files: &dyn FileSystem, directory: &Path) -> Option<u64> {
 /// Reads the slots of a file of heads.
 ///
 /// # Errors
-/// Where it cannot be read, is not as long as it was, or belongs to another database.
+/// If it cannot be read, is not as long as it was, or belongs to another database.
 pub fn read_slots(files: &dyn FileSystem, path: &Path, database_id: u64) -> Result<SlotsRead> {
     read_slots_of(files, path, Some(database_id))
 }

@@ -24,10 +24,10 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// Once as batches, once concatenated.
 const TIMES_HELD: usize = 2;
 
-/// The same plan, with the memory of windows accounted for.
+/// Accounts for the memory of a plan's windows.
 ///
 /// # Errors
-/// Where an operator does not take its new children.
+/// If an operator does not take its new children.
 pub fn with_windows_counted(plan: Plan) -> Result<Plan> {
     let counted = plan.transform_down(|node| {
         // Parts that run on workers count there.

@@ -276,7 +276,7 @@ impl Call<'_> {
     /// The number of the object that the argument names, or is the number of.
     ///
     /// # Errors
-    /// Where there is no object of the name.
+    /// If there is no object of the name.
     pub(in crate::catalog) fn object(&self, index: usize, kind: Registered) -> Result<Option<i64>> {
         match self.text(index) {
             Some(text) => names::resolve(kind, text, self).map(Some),

@@ -59,7 +59,7 @@ pub(super) fn registered_name() -> Definition {
 /// The number of the object of this name.
 ///
 /// # Errors
-/// Where there is none, or where the name means several.
+/// If there is none, or where the name means several.
 pub(super) fn resolve(kind: Registered, text: &str, call: &Call<'_>) -> Result<i64> {
     if text == "-" {
         return Ok(0);
