@@ -1,4 +1,4 @@
-//! Bulk writes from a program: record batches in, all of them or none.
+//! Bulk writes of record batches from a program: all rows or none.
 
 use std::sync::Arc;
 

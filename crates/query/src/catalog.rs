@@ -87,12 +87,12 @@ impl SessionCatalog {
         })
     }
 
-    /// The functions that look into the catalog.
+    /// The SQL functions that read the catalog.
     pub(crate) fn functions(self: &Arc<Self>) -> Vec<Arc<ScalarUDF>> {
         functions::all(self)
     }
 
-    /// The pass over plans that goes with the functions.
+    /// The analyzer pass that these functions need.
     pub(crate) fn analyzer_rule(self: &Arc<Self>) -> Arc<dyn AnalyzerRule + Send + Sync> {
         Arc::new(RegisteredNames::new(functions::registered_name(self)))
     }
@@ -135,7 +135,7 @@ impl SessionCatalog {
         Rights::new(self.catalog(), reader)
     }
 
-    /// Ends [`show`](Self::show): gives back the transaction with what a statement changed.
+    /// Ends [`show`](Self::show), and returns the transaction with the statement's changes.
     pub(crate) fn take(&self) -> Option<Transaction> {
         self.transaction.lock().take()
     }

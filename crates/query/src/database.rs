@@ -28,8 +28,8 @@ use crate::statement::Defaults;
 use crate::surroundings::Surroundings;
 use crate::workers::{self, Load, Unity, Workers};
 
-/// An open database. Clones are the same database; it closes when the last of them, and of its
-/// sessions, is gone.
+/// An open database. Clones share it; it closes when the last clone and the last session are
+/// dropped.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<DatabaseShared>,
@@ -77,13 +77,13 @@ impl Database {
         DatabaseBuilder::default()
     }
 
-    /// A session that may do everything.
+    /// A session of the bootstrap role, which may do everything.
     #[must_use]
     pub fn session(&self) -> Session {
         Session::new(self.clone(), Identity::of(RoleId::BOOTSTRAP))
     }
 
-    /// A session that may do what a role may do.
+    /// A session with a role's rights.
     ///
     /// # Errors
     /// If there is no such role, or it may not log in.
@@ -162,7 +162,7 @@ impl Database {
     /// Ends all work and marks the log as closed.
     ///
     /// # Errors
-    /// If the log could not be closed; what was acknowledged is safe all the same.
+    /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(self) -> Result<()> {
         self.shared.engine.close()
     }

@@ -288,7 +288,7 @@ impl Session {
         self.note_failure(found)
     }
 
-    /// Forgets a prepared statement; does nothing where there is none.
+    /// Drops a prepared statement; does nothing if there is none.
     pub fn forget_prepared(&mut self, name: &str) {
         let _ = self.prepared.remove(name);
     }

@@ -375,7 +375,7 @@ impl Engine {
     /// Ends all stages once their queues are empty, and marks the log as closed.
     ///
     /// # Errors
-    /// If the log could not be closed; what was acknowledged is safe all the same.
+    /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(&self) -> Result<()> {
         let mut threads = self.threads.lock();
         if threads.is_empty() {

@@ -372,7 +372,7 @@ impl TransactionStage {
             return;
         };
         let sent = self.disk.send(command);
-        // The disk stage ends only after this stage has told it to.
+        // The disk stage ends only after a request of this stage.
         assert!(sent.is_ok(), "the disk stage outlives the transaction stage");
     }
 }

@@ -3,7 +3,7 @@
 use thalweg_txn::View;
 use thalweg_types::{Index, Key, TableSchema};
 
-/// A name as it must be written to mean itself.
+/// Quotes a name if it needs quotes.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let starts_well = !name.starts_with(|c: char| c.is_ascii_digit());
@@ -35,7 +35,7 @@ const RESERVED: [&str; 100] = [
     "variadic", "verbose", "when", "where", "window", "with",
 ];
 
-/// The parts of a name as it is written in SQL: `shop."Order Items"`; `None` where it is no name.
+/// Splits a qualified SQL name: `shop."Order Items"`; `None` if the text is no name.
 pub(super) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
@@ -78,7 +78,7 @@ fn quoted_part(inside: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The query of a view, as PostgreSQL ends it.
+/// The query of a view, ended with a semicolon as in PostgreSQL.
 pub(super) fn view(view: &View) -> String {
     format!(" {};", view.query.trim_end().trim_end_matches(';'))
 }

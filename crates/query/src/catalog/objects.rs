@@ -106,7 +106,7 @@ pub(super) enum Source {
     },
 }
 
-/// The constraints that are indexes to PostgreSQL.
+/// The constraints that PostgreSQL shows as indexes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Constraint {
     PrimaryKey,

@@ -24,7 +24,7 @@ pub(crate) struct Standing {
     pub(crate) facts: Arc<SessionFacts>,
 }
 
-/// A setting that a function was asked to change: the session does it when the statement ends.
+/// A request of a function to change a setting. The session carries it out when the statement ends.
 pub(crate) struct Wish {
     pub(crate) name: String,
     pub(crate) value: String,
@@ -118,7 +118,8 @@ impl Lookup {
         surroundings.as_ref().map_or_else(Vec::new, |surroundings| surroundings.activity())
     }
 
-    /// Ends another session's statement, or the session; false where there is none of the number.
+    /// Ends another session's statement, or the session. False if there is no session of the
+    /// number.
     ///
     /// # Errors
     /// If the session belongs to another role and the current role lacks the privilege.
@@ -154,7 +155,7 @@ impl Lookup {
         i64::try_from(lsn.0).unwrap_or(i64::MAX)
     }
 
-    /// A table as it is now; `None` where it is too new to be published.
+    /// The present state of a table; `None` if it is not published yet.
     pub(super) fn state_of(&self, id: TableId) -> Option<Arc<TableState>> {
         self.standing.database.engine.snapshot().table(id).cloned()
     }

@@ -215,7 +215,7 @@ pub(super) async fn columns_of_views(state: &SessionState, catalog: &Catalog) ->
                 Object::External(table) => external(state, table).await,
                 Object::Table(_) => continue,
             };
-            // A view over something that is gone has no columns to show.
+            // A view over a dropped object has no columns to show.
             if let Ok(provider) = provider {
                 let (namespace, name) = (namespace.to_owned(), name.to_owned());
                 found.push(Derived { namespace, name, schema: provider.schema() });

@@ -132,7 +132,7 @@ impl fmt::Debug for MaterializedTable {
 }
 
 impl MaterializedTable {
-    /// `columns` hold the types as far as they are known before the plan is analyzed.
+    /// `columns` give the types as far as they are known before the plan is analyzed.
     fn new(plan: LogicalPlan, columns: &DFSchemaRef) -> MaterializedTable {
         let fields = plan.schema().fields().iter().zip(columns.fields());
         let fields = fields.map(|(field, described)| {

@@ -207,7 +207,7 @@ mod tests {
         (0..count).map(next).collect()
     }
 
-    /// The rows kept of each group, and the rows that a full sort gives.
+    /// The rows kept of each group, and those of a full sort.
     fn check<R: Rest>(rows: usize, groups: u64, order: impl Fn(u64) -> Vec<u8>) {
         let drawn = drawn(2_000, 1_000_003);
         let mut best = Best::<R>::new(rows);

@@ -266,7 +266,7 @@ mod tests {
     use super::super::scheduler::{Scattered, SchedulerKind};
     use super::*;
 
-    /// One worker, whose second piece of work ends before the first.
+    /// A scheduler with one worker whose second piece of work ends before the first.
     #[derive(Debug, Default)]
     struct SecondFirst {
         first: Mutex<Option<oneshot::Sender<()>>>,
@@ -323,7 +323,7 @@ mod tests {
         counted(Arc::new(Int64Array::from(keys)))
     }
 
-    /// Groups whose keys are texts that lie outside their views.
+    /// Groups whose keys are texts too long to be inlined in their views.
     fn found_texts(names: &[&str]) -> RecordBatch {
         let text = |name: &&str| format!("{name}, which is the beginning of a rather long text");
         counted(Arc::new(StringViewArray::from_iter_values(names.iter().map(text))))
@@ -337,7 +337,7 @@ mod tests {
         Merging { aggregation: Arc::new(aggregation.unwrap()), finish }
     }
 
-    /// Refuses more bytes than some, and remembers what it was told.
+    /// A watch that refuses more than `most` bytes, and the sizes that it was called with.
     fn watch_up_to(most: usize) -> (Watch, Arc<Mutex<Vec<usize>>>) {
         let held: Arc<Mutex<Vec<usize>>> = Arc::default();
         let told = Arc::clone(&held);
@@ -395,7 +395,7 @@ mod tests {
         let held = held.lock();
         assert_eq!((held.first(), held.last()), (Some(&bytes), Some(&0)));
         assert!(held.is_sorted_by(|before, after| before > after), "{held:?}");
-        // Refused before there is a row, so that others can go to disk.
+        // It fails before the first row, so that other operators can spill.
         let (watch, _) = watch_up_to(bytes - 1);
         let refused = merging.apart(partitions(), second_first(), watch);
         assert!(matches!(refused, Err(DataFusionError::ResourcesExhausted(_))));

@@ -1,4 +1,4 @@
-//! Defining a function of the catalog: its name, its arguments, and what one call answers.
+//! Defines a catalog function: its name, its arguments, and the value of one call.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// The numbers of the sessions of which a condition is true.
+    /// The process ids of the sessions that satisfy a condition.
     async fn those(session: &mut Session, condition: &str) -> Vec<i32> {
         let sql = format!("SELECT pid FROM pg_stat_activity WHERE {condition} ORDER BY pid");
         let mut rows = session.execute(&sql).await.unwrap().rows.unwrap();
