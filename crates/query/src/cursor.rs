@@ -49,7 +49,7 @@ pub fn forward_move(sql: &str) -> Option<(String, Option<u64>)> {
     }
 }
 
-/// Where the next rows come from.
+/// Source of the next rows.
 struct Source {
     /// `None` once all rows were taken.
     rows: Option<BatchStream>,

@@ -53,7 +53,7 @@ pub(super) struct Namespace {
 /// The number of an object's owner, and the grants on it in PostgreSQL's notation.
 pub(super) struct Shared {
     pub(super) owner: i64,
-    /// `None` where nothing was granted.
+    /// `None` if nothing was granted.
     pub(super) grants: Option<Vec<String>>,
 }
 

@@ -349,7 +349,7 @@ impl Work {
     /// Computes the answer in columns of `schema`, with what was read.
     ///
     /// # Errors
-    /// If a value cannot be computed, the statement was stopped, or neither memory nor disk has room.
+    /// If a value cannot be computed, the statement was stopped, or memory and disk have no room.
     pub async fn answer(
         &self,
         schema: &SchemaRef,
@@ -363,7 +363,7 @@ impl Work {
                     let statistics = partial.statistics();
                     return Ok((Answer::Whole(vec![finish(partial)?]), statistics));
                 }
-                // Continue below: the parallel way can spill.
+                // Continue below: the parallel path can spill.
                 Err(DataFusionError::ResourcesExhausted(_)) => {}
                 Err(error) => return Err(error),
             }

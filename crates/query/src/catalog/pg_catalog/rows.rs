@@ -106,7 +106,7 @@ impl Rows {
         Rows { schema: Arc::clone(schema), columns, count: 0 }
     }
 
-    /// Adds a row. A column that is not named is NULL where it may be, and else empty, false or 0.
+    /// Adds a row. Columns that are not named are NULL if they may be, and else empty, false or 0.
     pub(in crate::catalog) fn push<'a>(
         &mut self,
         values: impl IntoIterator<Item = (&'a str, Value)>,
