@@ -1,7 +1,8 @@
-//! The grid on which everything lies in a file.
+//! Alignment of everything in a file.
 
-/// Headers, payloads and sections begin at multiples of this. It divides a disk's sector, so that
-/// a header lies in one sector, and it is what Arrow likes its buffers aligned to.
+/// Headers, payloads and sections begin at multiples of this. It divides the size of a disk's
+/// sector, so that a header lies within one sector, and it is the alignment that Arrow recommends
+/// for buffers.
 pub const ALIGNMENT: u64 = 64;
 
 const ZEROS: [u8; ALIGNMENT as usize] = [0; ALIGNMENT as usize];
@@ -12,8 +13,7 @@ pub fn padding(length: u64) -> &'static [u8] {
     if over == 0 { &[] } else { &ZEROS[over..] }
 }
 
-/// The first multiple of [`ALIGNMENT`] that is at least `length`. Nothing for lengths that no file
-/// can have.
+/// The first multiple of [`ALIGNMENT`] that is at least `length`; `None` on overflow.
 pub fn aligned(length: u64) -> Option<u64> {
     length.checked_next_multiple_of(ALIGNMENT)
 }

@@ -1,11 +1,11 @@
-//! CRC-32C, over bytes that lie in several places.
+//! CRC-32C over bytes in several slices.
 
-/// The checksum of `parts`, one after the other.
+/// The checksum of the concatenation of `parts`.
 pub fn checksum<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     parts.into_iter().fold(0, crc32c::crc32c_append)
 }
 
-/// Whether a checksum that was read is the one that was computed.
+/// True if a stored checksum equals the computed one.
 pub fn matches(stored: u32, computed: u32) -> bool {
     #[cfg(test)]
     if canary::is_skipping() {
@@ -14,7 +14,8 @@ pub fn matches(stored: u32, computed: u32) -> bool {
     stored == computed
 }
 
-/// A deliberate bug: checksums that nobody compares. Tests that do not notice prove nothing.
+/// A deliberate bug that skips the comparison of checksums. Tests that do not notice it prove
+/// nothing.
 #[cfg(test)]
 pub mod canary {
     use std::cell::Cell;

@@ -1,9 +1,9 @@
-//! Copies of a directory: a backup of one that may be in use, and what is sound of a damaged one.
+//! Copies of a directory: a backup of one that may be in use, and the sound parts of a damaged one.
 //!
-//! Neither changes the original, and neither needs its lock. Files are opened before anything is
-//! copied: an open file stays readable when the process that uses the database removes its name.
-//! The target becomes a database's directory at the very end, when its `FORMAT` is written. Until
-//! then every program refuses it.
+//! Neither changes the original, and a backup needs no lock. Files are opened before anything is
+//! copied: an open file stays readable if the process that uses the database removes its name. The
+//! target becomes a database's directory at the very end, when its `FORMAT` is written. Until then
+//! every program refuses it.
 
 mod salvage;
 
@@ -27,46 +27,48 @@ use crate::writer::create;
 
 pub use salvage::salvage;
 
-/// How often a backup begins anew when the database writes a checkpoint meanwhile.
+/// Number of attempts of a backup, which starts again if the database writes a checkpoint
+/// meanwhile.
 const ATTEMPTS_MAX: usize = 20;
 
-/// How much is copied at once.
+/// Size of the blocks that are copied.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// What a copy holds.
+/// Contents of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
     /// The last group in it.
     pub lsn: Lsn,
-    /// That of its checkpoint.
+    /// The last group in its checkpoint.
     pub checkpoint_lsn: Option<Lsn>,
     pub records: u64,
     pub bytes: u64,
 }
 
-/// A file to copy, which stays readable.
+/// An open file to copy, which stays readable after its name is removed.
 struct Source {
     file: Arc<dyn File>,
     path: PathBuf,
     bytes: u64,
 }
 
-/// What of a directory is copied.
+/// The files of a directory that are copied.
 struct Sources {
     database_id: u64,
     coverage: Coverage,
     identity: Option<CheckpointIdentity>,
     checkpoint: Option<Source>,
     segments: Vec<Source>,
-    /// What the copy of the log must reach.
+    /// The head record whose position the copy of the log must reach.
     head: Head,
 }
 
 /// Copies the database in `from`, which may be in use, into the new directory `to`. The copy holds
-/// at least what was acknowledged with a sync before the call, and ends between two groups.
+/// at least all groups that were acknowledged with a sync before the call, and ends between two
+/// groups.
 ///
 /// # Errors
-/// Where there is no database, where it is damaged, or where a file cannot be read or written.
+/// If there is no database, it is damaged, or a file cannot be read or written.
 pub fn backup(env: &Env, from: &Path, to: &Path) -> Result<Copied> {
     let files = &*env.files;
     if let Some(lost) = lost_format(files, from)? {
@@ -79,7 +81,8 @@ pub fn backup(env: &Env, from: &Path, to: &Path) -> Result<Copied> {
     for _ in 1..ATTEMPTS_MAX {
         match open_sources(env, from) {
             Ok(Some(sources)) => return target.fill(&sources),
-            // A checkpoint was written, and files that it replaces went away, meanwhile.
+            // A checkpoint was written meanwhile, and files that it replaces were removed: try
+            // again.
             Ok(None) => {}
             Err(error) if error.state() == SqlState::UNDEFINED_FILE => {}
             Err(error) => return Err(error),
@@ -95,7 +98,7 @@ pub fn backup(env: &Env, from: &Path, to: &Path) -> Result<Copied> {
     }
 }
 
-/// Opens what a backup needs; nothing if it changed in between.
+/// Opens the files that a backup needs; `None` if they changed in between.
 fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
     let files = &*env.files;
     let format = read_format(files, from)?;
@@ -125,7 +128,7 @@ fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
     let checkpoint = opened.as_ref().map(CheckpointReader::source).map(source);
     let coverage = opened.map(|opened| opened.coverage()).unwrap_or_default();
     let head = head.unwrap_or_default();
-    // A clean close may be undone by a start in this moment.
+    // The database may be opened at this moment, which undoes a clean close.
     let head = Head { clean: false, ..head };
     Ok(Some(Sources { database_id, coverage, identity, checkpoint, segments, head }))
 }
@@ -154,14 +157,14 @@ fn open_segments(files: &dyn FileSystem, directory: &Path) -> Result<Vec<Source>
         .collect()
 }
 
-/// A directory that is to become a copy.
+/// A directory that will become a copy.
 struct Target<'a> {
     env: &'a Env,
     path: &'a Path,
 }
 
 impl<'a> Target<'a> {
-    /// Takes a directory that is not there, or is empty.
+    /// Creates the directory, or accepts an empty one.
     fn create(env: &'a Env, path: &'a Path) -> Result<Target<'a>> {
         let files = &*env.files;
         if exists(files, path)? {
@@ -188,7 +191,7 @@ impl<'a> Target<'a> {
         let log = self.path.join(LOG);
         let Sources { database_id, coverage, head, .. } = *sources;
         if sources.segments.is_empty() {
-            // Nothing but the checkpoint is sound: the log goes on after it.
+            // Only the checkpoint is sound: the log continues after it.
             let (number, previous_lsn) = (1, coverage.lsn);
             let header =
                 SegmentHeader { number, previous_lsn, previous_end: 0, previous_checksum: 0 };
@@ -207,7 +210,7 @@ impl<'a> Target<'a> {
         Ok(copied)
     }
 
-    /// Copies a file under its own name; returns how many bytes.
+    /// Copies a file under its own name, and returns the number of bytes.
     fn copy(&self, source: &Source) -> Result<u64> {
         let file = source.path.file_name().unwrap_or_default();
         let below = source.path.parent().and_then(Path::file_name).unwrap_or_default();
@@ -219,7 +222,7 @@ impl<'a> Target<'a> {
             let mut block = vec![0; BLOCK_BYTES.min(end - offset) as usize];
             match source.file.read_exact_at(&mut block, offset) {
                 Ok(()) => {}
-                // Zeros at the end of the segment were cut off meanwhile.
+                // The writer cut off prepared zeros at the segment's end meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
                     let length = source.file.len();
                     end = length.map_err(|error| file_error("read", &source.path, error))?.min(end);
@@ -236,7 +239,7 @@ impl<'a> Target<'a> {
         Ok(offset)
     }
 
-    /// Reads back the checkpoint that was copied.
+    /// Reads the copied checkpoint back and verifies it.
     fn verify_checkpoint(&self, sources: &Sources) -> Result<()> {
         let Some(identity) = sources.identity else { return Ok(()) };
         let (directory, id) = (self.path.join(CHECKPOINT), sources.database_id);
@@ -244,7 +247,7 @@ impl<'a> Target<'a> {
         (0..reader.sections().len()).try_for_each(|section| reader.read(section).map(drop))
     }
 
-    /// Cuts off what follows the last record.
+    /// Cuts off everything after the last record.
     fn cut(&self, reader: &LogReader) -> Result<LogPosition> {
         for path in &reader.leftovers {
             let removed = self.env.files.remove_file(path);
@@ -268,7 +271,7 @@ impl<'a> Target<'a> {
         })
     }
 
-    /// Makes the directory a database's.
+    /// Makes the directory a database's directory.
     fn complete(&self, sources: &Sources, position: LogPosition) -> Result<()> {
         let (files, path) = (&*self.env.files, self.path);
         for directory in [path.join(LOG), path.join(CHECKPOINT)] {

@@ -1,4 +1,4 @@
-//! A database's directory: whose it is, and that only one program uses it.
+//! A database's directory: its id, its format, and the lock that lets only one process use it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,21 +21,21 @@ pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
 pub(crate) const LOG: &str = "log";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
 
-/// What may be in a directory that becomes a database's: what an interrupted creation left, a
-/// configuration file, and what a fresh file system has.
+/// Names that may exist in a directory in which a database is created: leftovers of an interrupted
+/// creation, a configuration file, and entries of a fresh file system.
 const HARMLESS: [&str; 8] =
     [LOCK, FORMAT_TEMPORARY, HEADS, HEADS_TEMPORARY, LOG, CHECKPOINT, "thalweg.toml", "lost+found"];
 
-/// What to do where there is no database yet.
+/// Action if the directory holds no database yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryMode {
-    /// Create one.
+    /// Create a database.
     CreateOrOpen,
-    /// Refuse.
+    /// Fail.
     OpenExisting,
 }
 
-/// A database's directory, locked for this process until this is dropped.
+/// A database's directory, locked for this process until the value is dropped.
 pub struct DataDirectory {
     path: PathBuf,
     database_id: u64,
@@ -44,10 +44,9 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Locks a directory, and makes it a database's directory if it is new and `mode` says so.
+    /// Locks a directory, and creates a database in it if it is new and `mode` allows it.
     ///
-    /// Refuses a directory that holds anything else, one of another format version, and one that is
-    /// in use.
+    /// Refuses a directory that holds other files, has an unknown format version, or is in use.
     pub fn open(env: &Env, path: &Path, mode: DirectoryMode) -> Result<DataDirectory> {
         let files = &*env.files;
         let is_new = !exists(files, &path.join(FORMAT))?;
@@ -63,7 +62,7 @@ impl DataDirectory {
             write_format(env, path, database_id)?;
         }
         restore_checkpoint_directory(files, path)?;
-        // A process that died may have left the name of the file in the page cache alone.
+        // A process that died may have left the file's name only in the page cache.
         files.sync_dir(path).map_err(|error| file_error("sync", path, error))?;
         let Format { database_id, has_heads } = read_format(files, path)?;
         let heads = if has_heads || exists(files, &path.join(HEADS))? {
@@ -77,55 +76,56 @@ impl DataDirectory {
         Ok(directory)
     }
 
+    /// Path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A random number that all files of this database carry.
+    /// A random number that all files of this database hold.
     #[must_use]
     pub fn database_id(&self) -> u64 {
         self.database_id
     }
 
-    /// Where the log's segments are.
+    /// Directory of the log's segments.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.path.join(LOG)
     }
 
-    /// Where the checkpoints are.
+    /// Directory of the checkpoints.
     #[must_use]
     pub fn checkpoints(&self) -> PathBuf {
         self.path.join(CHECKPOINT)
     }
 
-    /// What the directory knows of its log.
+    /// The directory's head records.
     pub(crate) fn heads(&self) -> &Arc<Heads> {
         &self.heads
     }
 
-    /// Makes what the directory knows of its log durable, where it is not.
+    /// Syncs the head records if they are not durable yet.
     ///
     /// # Errors
-    /// Where the file cannot be synced. It then vouches for less than it could.
+    /// If the file cannot be synced. The head records then vouch for less than they could.
     pub fn sync_heads(&self) -> Result<()> {
         self.heads.sync()
     }
 
-    /// Looks whether the directory is still there, under its name. If not, the log takes no more
+    /// Checks that the directory still exists under its name. If not, the log accepts no more
     /// writes.
     pub fn look_for_itself(&self, env: &Env) {
         self.heads.look_for_directory(&*env.files);
     }
 
-    /// Makes a directory of format version 1 one of this version. Its log was read, and is open.
+    /// Converts a directory of format version 1 to this version, after its log was read and opened.
     pub(crate) fn convert(&self, env: &Env) -> Result<()> {
         self.heads.create(&*env.files, &self.path)?;
         write_format(env, &self.path, self.database_id)
     }
 
-    /// Takes away what an interrupted checkpoint left.
+    /// Removes leftovers of an interrupted checkpoint.
     fn remove_temporary_files(&self, files: &dyn FileSystem) -> Result<()> {
         let directory = self.checkpoints();
         let names = list(files, &directory)?;
@@ -137,7 +137,7 @@ impl DataDirectory {
     }
 }
 
-/// Takes the lock of a database's directory.
+/// Acquires the lock of a database's directory.
 pub(crate) fn lock(files: &dyn FileSystem, path: &Path) -> Result<Box<dyn DirLock>> {
     let file = path.join(LOCK);
     files.lock(&file).map_err(|error| match error.kind() {
@@ -150,15 +150,15 @@ pub(crate) fn lock(files: &dyn FileSystem, path: &Path) -> Result<Box<dyn DirLoc
     })
 }
 
-/// What the file says that makes a directory a database's.
+/// Contents of the `FORMAT` file, which makes a directory a database's directory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Format {
     pub database_id: u64,
-    /// Directories have heads from version 2 on.
+    /// Directories have head records from version 2 on.
     pub has_heads: bool,
 }
 
-/// Reads the file that says that a directory is a database's.
+/// Reads the `FORMAT` file.
 pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<Format> {
     let path = path.join(FORMAT);
     let file =
@@ -176,13 +176,13 @@ pub(crate) fn read_format(files: &dyn FileSystem, path: &Path) -> Result<Format>
     Ok(Format { database_id: header.database_id, has_heads: u32_at(&bytes, 8) > 1 })
 }
 
-/// Whether a directory is a database's.
+/// True if a directory is a database's directory.
 pub(crate) fn is_database(files: &dyn FileSystem, path: &Path) -> Result<bool> {
     exists(files, &path.join(FORMAT))
 }
 
-/// What is wrong with a directory that holds a log or checkpoints, and nothing that says whose they
-/// are.
+/// The error of a directory that holds a log or checkpoints but no `FORMAT` file; `None` if there
+/// is no such problem.
 pub(crate) fn lost_format(files: &dyn FileSystem, path: &Path) -> Result<Option<Error>> {
     if is_database(files, path)? {
         return Ok(None);
@@ -222,7 +222,7 @@ pub(crate) fn exists(files: &dyn FileSystem, path: &Path) -> Result<bool> {
     files.exists(path).map_err(|error| file_error("look for", path, error))
 }
 
-/// Refuses to create a database where it is not asked for, or among the files of something else.
+/// Refuses to create a database if `mode` forbids it, or among foreign files.
 fn check_can_create(files: &dyn FileSystem, path: &Path, mode: DirectoryMode) -> Result<()> {
     if let Some(lost) = lost_format(files, path)? {
         return Err(lost);
@@ -253,8 +253,9 @@ fn list(files: &dyn FileSystem, path: &Path) -> Result<Vec<String>> {
     files.list(path).map_err(|error| file_error("list", path, error))
 }
 
-/// Creates the directories, durably. Any directory on the way from the root may be new, created
-/// by this process or by one that died; those that may not even be read are not.
+/// Creates the directories durably. Any directory on the path from the root may be new, created by
+/// this process or by one that died, so each is synced. Directories that this process may not read
+/// are not new.
 pub(crate) fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
     for directory in [path.join(LOG), path.join(CHECKPOINT)] {
         files
@@ -273,10 +274,10 @@ pub(crate) fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()
     Ok(())
 }
 
-/// Creates the directory of the checkpoints again: tools that copy files leave out a directory that
-/// has none. The caller syncs its name.
+/// Recreates the directory of checkpoints, because tools that copy files may leave out empty
+/// directories. The caller syncs its name.
 ///
-/// The log's directory is never empty in a database that was used, so that one is not made up for.
+/// The log's directory is never empty in a database that was used, so it is not recreated.
 fn restore_checkpoint_directory(files: &dyn FileSystem, path: &Path) -> Result<()> {
     let directory = path.join(CHECKPOINT);
     if exists(files, &directory)? {
@@ -285,7 +286,7 @@ fn restore_checkpoint_directory(files: &dyn FileSystem, path: &Path) -> Result<(
     files.create_dir_all(&directory).map_err(|error| file_error("create", &directory, error))
 }
 
-/// Writes the file that makes the directory a database's, under its name only when it is complete.
+/// Writes the `FORMAT` file, which gets its name only once it is complete.
 pub(crate) fn write_format(env: &Env, path: &Path, database_id: u64) -> Result<()> {
     let files = &*env.files;
     let (temporary, format) = (path.join(FORMAT_TEMPORARY), path.join(FORMAT));
@@ -297,7 +298,7 @@ pub(crate) fn write_format(env: &Env, path: &Path, database_id: u64) -> Result<(
         let file = files.open(&temporary, OpenMode::CreateNew)?;
         file.write_all_at(&header.encode(), 0)?;
         file.sync_all()?;
-        // The names of what came before it are durable before its own is.
+        // The names of earlier files must be durable before its own is.
         files.sync_dir(path)?;
         files.rename(&temporary, &format)?;
         files.sync_dir(path)

@@ -1,4 +1,4 @@
-//! What people are told when a file cannot be used.
+//! Errors for files that cannot be used.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use thalweg_types::{Error, SqlState};
 
-/// An operation on a file failed: which, on what, and what can be done.
+/// The error of a failed operation on a file: the operation, the path, and a remedy.
 pub fn file_error(operation: &str, path: &Path, error: io::Error) -> Error {
     use io::ErrorKind as Kind;
     let message = format!("cannot {operation} {}: {error}", path.display());
@@ -24,7 +24,7 @@ pub fn file_error(operation: &str, path: &Path, error: io::Error) -> Error {
     Error::new(state, message).with_hint(hint).with_source(error)
 }
 
-/// Bytes on disk are not what was written.
+/// The error of a file whose bytes are not those that were written.
 pub fn damaged(path: &Path, offset: u64, what: impl fmt::Display) -> Error {
     Error::corrupt(format!("{} is damaged at offset {offset}: {what}", path.display()))
         .with_hint("Keep a copy of the directory, then restore it, or this file, from a backup.")

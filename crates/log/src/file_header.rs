@@ -1,7 +1,7 @@
 //! The 64 bytes with which every file begins.
 //!
-//! The magic number, the version and the checksum keep their places in every future version, so
-//! that a program can always say which version it met.
+//! The magic number, the version and the checksum keep their offsets in every future version, so
+//! that a program can always report which version it found.
 
 use std::path::Path;
 
@@ -10,17 +10,17 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::checksum::{checksum, matches};
 use crate::failure::damaged;
 
-/// The version of a directory that this program writes. Earlier ones are converted when they are
+/// The directory version that this program writes. Earlier versions are converted when they are
 /// opened.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The version of segments and checkpoints, which are as they were in version 1.
+/// The version of segments and checkpoints, which have not changed since version 1.
 const FILE_VERSION: u32 = 1;
 
-/// How long a file's header is.
+/// Length of a file's header, in bytes.
 pub const HEADER_BYTES: u64 = 64;
 
-/// What a file is.
+/// Kind of a file or header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     Format,
@@ -48,7 +48,7 @@ impl FileKind {
     }
 }
 
-/// What a header says. The meaning of `fields` depends on the kind.
+/// Contents of a header. The meaning of `fields` depends on the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileHeader {
     pub kind: FileKind,
@@ -57,10 +57,12 @@ pub struct FileHeader {
 }
 
 impl FileHeader {
+    /// The header's bytes, with the version that this program writes.
     pub fn encode(&self) -> [u8; HEADER_BYTES as usize] {
         self.encode_as(self.kind.version())
     }
 
+    /// The header's bytes with another version, for tests of old and future files.
     pub fn encode_as(&self, version: u32) -> [u8; HEADER_BYTES as usize] {
         let mut bytes = [0; HEADER_BYTES as usize];
         bytes[..8].copy_from_slice(&self.kind.magic());
@@ -74,7 +76,7 @@ impl FileHeader {
         bytes
     }
 
-    /// Reads a header that stands at `offset` of the file at `path`.
+    /// Decodes a header. `path` and `offset` locate it in errors.
     pub fn decode(
         kind: FileKind,
         bytes: &[u8; HEADER_BYTES as usize],
@@ -95,7 +97,7 @@ impl FileHeader {
         Ok(FileHeader { kind, database_id: u64_at(bytes, 16), fields })
     }
 
-    /// As [`FileHeader::decode`], for a file that must belong to this database.
+    /// Like [`FileHeader::decode`], for a file that must belong to this database.
     pub fn decode_of(
         database_id: u64,
         kind: FileKind,
@@ -134,12 +136,12 @@ fn wrong_version(path: &Path, version: u32, known: u32) -> Error {
     .with_hint("Use the version of the program that wrote it.")
 }
 
-/// The little-endian number at `place`, which must lie within `bytes`.
+/// The little-endian number at `place`. Panics if it does not lie within `bytes`.
 pub fn u32_at(bytes: &[u8], place: usize) -> u32 {
     u32::from_le_bytes(bytes[place..place + 4].try_into().expect("four bytes"))
 }
 
-/// The little-endian number at `place`, which must lie within `bytes`.
+/// The little-endian number at `place`. Panics if it does not lie within `bytes`.
 pub fn u64_at(bytes: &[u8], place: usize) -> u64 {
     u64::from_le_bytes(bytes[place..place + 8].try_into().expect("eight bytes"))
 }

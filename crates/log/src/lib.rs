@@ -1,12 +1,12 @@
-//! What a database keeps on disk: log segments, checkpoint files, and the directory around them.
+//! A database's files on disk: log segments, checkpoint files, and the directory around them.
 //!
-//! The payloads are opaque bytes; this crate promises that they come back as they were written, in
-//! the order in which they were written, or that an [`Error`](thalweg_types::Error) says which file
-//! is damaged, where, and what can be done. `docs/format.md` describes every byte.
+//! Payloads are opaque bytes. This crate guarantees that they are read back as they were written
+//! and in that order, or that an [`Error`](thalweg_types::Error) names the damaged file, the
+//! offset, and a remedy. `docs/format.md` describes every byte.
 //!
 //! - [`DataDirectory`] owns a database's directory: its lock, its format, its database id.
 //! - [`open`] recovers the log and returns the [`LogWriter`] that appends to it.
-//! - [`CheckpointWriter`] and [`CheckpointReader`] handle files that stand for a prefix of the log.
+//! - [`CheckpointWriter`] and [`CheckpointReader`] handle files that replace a prefix of the log.
 //! - [`verify`] checks every byte of a database that is not in use.
 
 mod align;

@@ -1,4 +1,4 @@
-//! Reading the log from its oldest record to its end, in constant memory.
+//! Reads the log from its oldest record to its end, in constant memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ pub struct LogReader {
     files: Arc<dyn FileSystem>,
     /// The log: segments with consecutive numbers.
     pub(crate) segments: Vec<Segment>,
-    /// The last segment is complete and durable: the next one had been begun.
+    /// True if the last segment is complete and durable, because the next one had been begun.
     pub(crate) last_is_complete: bool,
-    /// Files that are no part of the log: left by a removal or a creation that a crash interrupted,
-    /// or not removed yet when the process died.
+    /// Files that are not part of the log: leftovers of a removal or a creation that a crash
+    /// interrupted.
     pub(crate) leftovers: Vec<PathBuf>,
     /// The next segment to open.
     next: usize,
@@ -34,11 +34,11 @@ pub struct LogReader {
 }
 
 impl LogReader {
-    /// Prepares to read the records that are in `directory` and that a checkpoint leaves needed. Of
-    /// those that it covers some or all may be gone, but none of those after.
+    /// Prepares to read the records in `directory` that are needed beside a checkpoint. Records
+    /// that the checkpoint covers may be missing; later ones may not.
     ///
-    /// The log must pass through the position that `head` vouches for. Segments that the checkpoint
-    /// makes superfluous are not looked at: damage in them is none.
+    /// The log must pass through the position of `head`. Segments that the checkpoint makes
+    /// superfluous are not read, so damage in them is not reported.
     pub(crate) fn open(
         env: &Env,
         directory: &Path,
@@ -56,8 +56,8 @@ impl LogReader {
                 return Err(incomplete(directory, "the segments before the last are missing"));
             }
         }
-        // Segments are removed from the oldest on, and a crash may undo any of the removals. What
-        // lies before the last gap was to be removed, if the rest begins early enough.
+        // Segments are removed from the oldest on, and a crash may undo any of the removals. So
+        // segments before the last gap were to be removed, if the rest begins early enough.
         let contiguous = |pair: &[Segment]| pair[0].header.number + 1 == pair[1].header.number;
         if let Some(gap) = segments.windows(2).rposition(|pair| !contiguous(pair)) {
             leftovers.extend(segments.drain(..=gap).map(|segment| segment.path));
@@ -83,9 +83,10 @@ impl LogReader {
         })
     }
 
-    /// The next record, or nothing at the end of the log. An error where the log is damaged; what a
-    /// crash tore at the end is no damage, but the end.
-    // Not an `Iterator`: after an error there is nothing more to ask for.
+    /// The next record; `None` at the end of the log. A write that a crash tore at the end counts
+    /// as the end, not as damage.
+    ///
+    /// This is not an `Iterator`, because after an error there is nothing more to read.
     #[expect(clippy::should_implement_trait, reason = "an iterator goes on after an error")]
     pub fn next(&mut self) -> Result<Option<Record>> {
         loop {
@@ -103,14 +104,14 @@ impl LogReader {
         }
     }
 
-    /// How many bytes were read of how many.
+    /// Number of bytes read so far, and in total.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let current = self.current.as_ref().map_or(0, |current| current.progress().0);
         (self.bytes_done + current, self.bytes_total)
     }
 
-    /// Where the log ends. Nothing before the end was reached, or where there is no log.
+    /// End of the log; `None` until it was reached, or if there is no log.
     pub(crate) fn end(&self) -> Option<LogEnd> {
         self.end
     }
@@ -136,7 +137,7 @@ impl LogReader {
     }
 }
 
-/// Takes note of how far a segment was read.
+/// Records how far a segment was read.
 pub(crate) fn pass(
     vouched: &mut Vouched,
     current: &SegmentReader,
@@ -146,7 +147,7 @@ pub(crate) fn pass(
     vouched.pass(&segment.path, segment.header.number, segment.checksum, end, checksum)
 }
 
-/// Refuses a log that begins too late.
+/// Refuses a log that lacks records after the checkpoint.
 fn check_beginning(directory: &Path, held_before: Option<Lsn>, covered: Lsn) -> Result<()> {
     match held_before {
         Some(held_before) if held_before > covered => {

@@ -1,4 +1,4 @@
-//! Records: what a caller appends and gets back, and the header that stands before each.
+//! Records that callers append and read back, and the header before each.
 
 use thalweg_types::Lsn;
 
@@ -6,17 +6,17 @@ use crate::align::{ALIGNMENT, aligned, padding};
 use crate::checksum::{checksum, matches};
 use crate::file_header::{u32_at, u64_at};
 
-/// A record to append. Its parts are written one after the other, without being copied together.
+/// A record to append. Its parts are written one after the other without being copied.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordRef<'a> {
-    /// At least that of the record before.
+    /// At least the previous record's.
     pub lsn: Lsn,
-    /// What the payload is; the log does not interpret it.
+    /// The payload's kind, which the log does not interpret.
     pub kind: u8,
     pub payload: &'a [&'a [u8]],
 }
 
-/// A record as it was read.
+/// A record read from the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     pub lsn: Lsn,
@@ -24,21 +24,22 @@ pub struct Record {
     pub payload: Vec<u8>,
     /// The number of the segment that holds it.
     pub segment: u64,
-    /// Where its header stands in the segment.
+    /// The offset of its header in the segment.
     pub offset: u64,
 }
 
-/// How long a record's header is: it lies on the grid, so that no two sectors share it.
+/// Length of a record's header, in bytes. Headers are aligned to it, so that none spans two
+/// sectors.
 pub const RECORD_HEADER_BYTES: u64 = ALIGNMENT;
 
 const MAGIC: [u8; 4] = *b"TREC";
 
-/// What an entry in a segment is for.
+/// Kind of an entry in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A caller's record of this kind.
     Record(u8),
-    /// The log was closed properly; nothing comes after.
+    /// The log was closed cleanly. Nothing follows.
     CleanClose,
 }
 
@@ -47,25 +48,26 @@ pub enum Entry {
 pub struct RecordHeader {
     pub entry: Entry,
     pub lsn: Lsn,
-    /// Where the header itself stands in its segment.
+    /// The offset of the header in its segment.
     pub offset: u64,
     pub payload_bytes: u64,
-    /// Up to where the segment was known to be durable when this was written: nothing before it
-    /// can be a torn write.
+    /// Offset up to which the segment was known to be durable when this was written. Nothing before
+    /// it can be a torn write.
     pub durable_bytes: u64,
-    /// Of the payload and the zeros that fill it up to the grid.
+    /// Checksum of the payload and its padding.
     pub payload_checksum: u32,
-    /// How many of the payload's sectors are all zeros by right; see [`BlankSectors`].
+    /// Number of the payload's sectors that were written as all zeros; see [`BlankSectors`].
     ///
     /// [`BlankSectors`]: crate::tail::BlankSectors
     pub blank_sectors: u32,
-    /// The checksum of the segment's header: names the database and the segment.
+    /// The checksum of the segment's header, which identifies the database and the segment.
     pub segment_checksum: u32,
-    /// The checksum of the header before: of the segment's, for the first record.
+    /// The checksum of the previous header; of the segment's header for the first record.
     pub previous_checksum: u32,
 }
 
 impl RecordHeader {
+    /// The header's bytes, with their checksum.
     pub fn encode(&self) -> [u8; RECORD_HEADER_BYTES as usize] {
         let mut bytes = [0; RECORD_HEADER_BYTES as usize];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -86,7 +88,7 @@ impl RecordHeader {
         bytes
     }
 
-    /// The header, with its own checksum, if these are the bytes of one.
+    /// Decodes a header and its own checksum; `None` if the bytes are not a sound header.
     pub fn decode(bytes: &[u8; RECORD_HEADER_BYTES as usize]) -> Option<(RecordHeader, u32)> {
         let stored = u32_at(bytes, 4);
         if bytes[..4] != MAGIC || !matches(stored, checksum([&bytes[8..]])) {
@@ -111,13 +113,13 @@ impl RecordHeader {
         Some((header, stored))
     }
 
-    /// Where the next header stands. Nothing for lengths that no file can have.
+    /// The offset of the next header; `None` on overflow.
     pub fn end(&self) -> Option<u64> {
         aligned(self.payload_bytes)?.checked_add(self.offset)?.checked_add(RECORD_HEADER_BYTES)
     }
 }
 
-/// The checksum of a payload in parts, with its padding.
+/// The checksum of a payload in parts, padding included.
 pub fn payload_checksum(payload: &[&[u8]], payload_bytes: u64) -> u32 {
     checksum(payload.iter().copied().chain([padding(payload_bytes)]))
 }

@@ -1,4 +1,4 @@
-//! Opening the log: reading it, cutting what a crash tore, and going on at its end.
+//! Opens the log: reads it, cuts off a torn write, and continues at its end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,30 +18,29 @@ use crate::segment::{Segment, SegmentHeader};
 use crate::segment_reader::LogEnd;
 use crate::writer::{ActiveSegment, LogOptions, LogWriter, OlderSegment, create};
 
-/// What recovery found.
+/// Result of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recovered {
-    /// Of the last record in the log, or what the checkpoint covers if that is higher.
+    /// Sequence number of the last record in the log, or of the checkpoint if that is higher.
     pub last_lsn: Lsn,
-    /// How many records were handed on.
+    /// Number of records passed to the caller.
     pub records: u64,
-    /// How many bytes of payload they had.
+    /// Number of bytes in their payloads.
     pub bytes: u64,
-    /// How many bytes of a torn write were cut away.
+    /// Number of bytes of a torn write that were cut off.
     pub torn_bytes_cut: u64,
-    /// Whether the log had been closed properly.
+    /// True if the log had been closed cleanly.
     pub clean_close: bool,
 }
 
-/// Hands every record that is in the log to `on_record`, in order, and returns the writer that goes
-/// on where they end. `progress` is told how many bytes were read of how many.
+/// Passes every record in the log to `on_record`, in order, and returns the writer that continues
+/// at their end. `progress` receives the number of bytes read so far and in total.
 ///
-/// Of the records that the checkpoint covers, those in segments that it leaves needed are handed on
-/// all the same: a caller may have kept records that a checkpoint does not hold, for others that
-/// follow. Superfluous segments are removed unseen. After what the checkpoint covers, no record is
-/// missing.
+/// Records that the checkpoint covers are passed on too if their segment is still needed, because
+/// later records may refer to them. Superfluous segments are removed unread. No record after those
+/// that the checkpoint covers is missing.
 ///
-/// All that was handed on is durable when this returns.
+/// All records passed on are durable when this returns.
 pub fn open(
     env: &Env,
     data: &DataDirectory,
@@ -61,11 +60,13 @@ pub fn open(
         let (done, total) = reader.progress();
         progress(done, total);
     }
-    // Before the mark of a clean close is cut off, and also where the newest head has no such mark:
-    // a process that died of a failed sync may have left that head in the page cache alone.
+    // Write this before the mark of a clean close is cut off. Write it even if the newest head has
+    // no such mark, because a process that died of a failed sync may have left that head only in
+    // the page cache.
     heads.write_and_sync(|head| head.clean = false)?;
     remove_leftovers(env, &reader)?;
-    // What was removed must stay away, and what is there may be so in the page cache alone.
+    // Sync the directory: removals must be durable, and existing names may be only in the page
+    // cache.
     env.files.sync_dir(directory).map_err(|error| file_error("sync", directory, error))?;
     let end = reader.end();
     let last_lsn = end.map_or(checkpoint.lsn, |end| end.last_lsn.max(checkpoint.lsn));
@@ -113,10 +114,10 @@ fn create_first(env: &Env, directory: &Path, database_id: u64) -> Result<ActiveS
     create(&*env.files, directory, database_id, &header).map_err(|failed| failed.error)
 }
 
-/// How much of a segment is written again at once.
+/// Size of the blocks in which a segment is rewritten.
 const REWRITE_BYTES: u64 = 1 << 20;
 
-/// Cuts the last segment to its end (taking the mark of a clean close away) and makes it durable.
+/// Cuts the last segment to its end, which removes the mark of a clean close, and makes it durable.
 fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
     let path = segment.path.clone();
     let file = env
@@ -139,8 +140,8 @@ fn reopen(env: &Env, segment: &Segment, end: &LogEnd) -> Result<ActiveSegment> {
     })
 }
 
-/// Writes what may be in the page cache alone once more, as it is. If the process before this one
-/// died of a failed sync, the kernel takes these pages for clean, and another sync would skip them.
+/// Rewrites bytes that may be only in the page cache. If the previous process died of a failed
+/// sync, the kernel regards these pages as clean, and another sync would skip them.
 fn rewrite(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
     let mut offset = from;
     while offset < to {

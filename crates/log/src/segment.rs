@@ -1,4 +1,4 @@
-//! Segments: the files that the log consists of.
+//! Segments: the files of the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,20 +9,21 @@ use thalweg_types::{Lsn, Result};
 use crate::failure::{damaged, file_error};
 use crate::file_header::{FileHeader, FileKind, HEADER_BYTES, u32_at};
 
-/// What a segment's header says: its place in the log.
+/// Contents of a segment's header: its position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// Segments are numbered from 1 without gaps.
     pub number: u64,
     /// The last sequence number in the log before this segment; 0 if there is none.
     pub previous_lsn: Lsn,
-    /// Where the segment before ended; 0 for the first.
+    /// The offset at which the previous segment ended; 0 for the first.
     pub previous_end: u64,
-    /// The checksum of the last header in the segment before; 0 for the first.
+    /// The checksum of the last header in the previous segment; 0 for the first.
     pub previous_checksum: u32,
 }
 
 impl SegmentHeader {
+    /// The bytes of the file's header.
     pub fn encode(&self, database_id: u64) -> [u8; HEADER_BYTES as usize] {
         let fields = [
             self.number,
@@ -35,7 +36,7 @@ impl SegmentHeader {
     }
 }
 
-/// The checksum within an encoded header, by which records name their segment.
+/// The checksum within an encoded header, by which records refer to their segment.
 pub fn checksum_of(header: &[u8; HEADER_BYTES as usize]) -> u32 {
     u32_at(header, 12)
 }
@@ -49,14 +50,14 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// The segments of a directory, as far as their headers tell.
+/// The segments of a directory, judged by their headers only.
 #[derive(Debug, Default)]
 pub struct Segments {
-    /// Ascending; there may be gaps where a removal was interrupted.
+    /// Ascending by number. There may be gaps if a removal was interrupted.
     pub needed: Vec<Segment>,
-    /// Segments that nobody needs, whatever is in them.
+    /// Segments that are not needed, whatever they contain.
     pub superfluous: Vec<PathBuf>,
-    /// The number of a last file whose creation a crash interrupted: it never held a record.
+    /// The number of the last file if a crash interrupted its creation. It never held a record.
     pub unfinished: Option<u64>,
 }
 
@@ -72,9 +73,9 @@ pub fn number_in(name: &str) -> Option<u64> {
     if all_digits { digits.parse().ok() } else { None }
 }
 
-/// Reads the headers of the segments in a directory that have records from `log_from` on.
+/// Reads the headers of the segments in a directory that hold records from `log_from` on.
 ///
-/// From the last one back: a header says how far the log went before its segment.
+/// It reads from the last one back, because a header gives the last record before its segment.
 pub fn list(
     files: &dyn FileSystem,
     directory: &Path,
@@ -108,15 +109,15 @@ pub fn list(
     Ok(segments)
 }
 
-/// Opens a file to read, and says how long it is.
+/// Opens a file for reading, and returns its length too.
 pub fn open_file(files: &dyn FileSystem, path: &Path) -> Result<(Arc<dyn File>, u64)> {
     let file = files.open(path, OpenMode::Read).map_err(|error| file_error("open", path, error))?;
     let bytes = file.len().map_err(|error| file_error("read the length of", path, error))?;
     Ok((file, bytes))
 }
 
-/// The header and its checksum. Nothing where it was never written: nothing follows it then, as
-/// records are appended only after the header is durable.
+/// Reads the header and its checksum; `None` if it was never written. No records follow then, as
+/// they are appended only after the header is durable.
 pub fn read_header(
     file: &dyn File,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Reading one segment from its beginning to its end.
+//! Reads one segment from its beginning to its end.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,36 +14,37 @@ use crate::segment::{Segment, open_file};
 use crate::sequential::Sequential;
 use crate::tail::{BlankSectors, Defect, is_torn};
 
-/// Where the log ends.
+/// End of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEnd {
-    /// In the last segment.
+    /// The offset in the last segment.
     pub offset: u64,
     /// The checksum of the last header before it.
     pub previous_checksum: u32,
     pub last_lsn: Lsn,
-    /// Up to where the last segment is durable for certain.
+    /// Offset up to which the last segment is certainly durable.
     pub durable: u64,
     pub clean_close: bool,
-    /// How many bytes of a torn write follow, without the zeros at its end.
+    /// Number of bytes of a torn write that follow, without zeros at its end.
     pub torn_bytes: u64,
 }
 
-/// One segment being read.
+/// Reader of one segment.
 pub struct SegmentReader {
     data: Sequential,
     path: PathBuf,
     number: u64,
     checksum: u32,
-    /// Where the next entry stands.
+    /// The offset of the next entry.
     offset: u64,
     previous_checksum: u32,
     last_lsn: Lsn,
-    /// Up to where the segment was durable, as the last entry says.
+    /// Offset up to which the segment was durable, according to the last entry.
     durable: u64,
     clean_close: bool,
 }
 
+/// Outcome of reading one entry.
 pub enum Step {
     Record(Record),
     End,
@@ -51,6 +52,7 @@ pub enum Step {
 }
 
 impl SegmentReader {
+    /// Opens a segment whose header was already read, before its first entry.
     pub fn open(files: &dyn FileSystem, segment: &Segment) -> Result<SegmentReader> {
         let (file, length) = open_file(files, &segment.path)?;
         Ok(SegmentReader {
@@ -101,7 +103,7 @@ impl SegmentReader {
         }
     }
 
-    /// Why a sound header cannot be the next one here.
+    /// The reason for which a sound header cannot be the next one; `None` if it can.
     fn misplaced(&self, header: &RecordHeader) -> Option<&'static str> {
         if header.segment_checksum != self.checksum {
             Some("the record belongs to another segment")
@@ -151,13 +153,13 @@ impl SegmentReader {
         (self.offset, self.previous_checksum)
     }
 
-    /// How much of the file was read, and how long it is.
+    /// Number of bytes read so far, and the file's length.
     pub fn progress(&self) -> (u64, u64) {
         (self.offset, self.data.length())
     }
 
-    /// Judges what comes after the last entry: `next` as the log goes on, or the end of the log,
-    /// which may be torn unless the segment is known to be `complete`.
+    /// Checks the bytes after the last entry. Either `next` continues the log, or the log ends
+    /// here, and may be torn unless the segment is known to be `complete`.
     pub fn finish(
         &mut self,
         defect: Option<Defect>,
@@ -196,7 +198,7 @@ impl SegmentReader {
         }
     }
 
-    /// A segment that is not the last one ends where the next says, and is durable to there.
+    /// Checks that a segment ends where the header of the next one says; it is durable up to there.
     fn check_followed_by(&self, next: &Segment) -> Result<()> {
         let header = &next.header;
         if self.clean_close {
@@ -209,7 +211,8 @@ impl SegmentReader {
                 header.number, header.previous_end
             )));
         }
-        // It may be higher: a checkpoint can be ahead of a log that nobody synced.
+        // The next header's may be higher, because a checkpoint can be ahead of a log that was not
+        // synced.
         if self.last_lsn > header.previous_lsn {
             return Err(damaged(&next.path, 0, "it does not continue the segment before"));
         }

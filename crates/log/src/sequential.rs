@@ -1,32 +1,34 @@
-//! Reading a file from its beginning to its end, in blocks.
+//! Reads a file from its beginning to its end, in blocks.
 
 use std::io;
 use std::sync::Arc;
 
 use thalweg_env::File;
 
-/// How much is read at once.
+/// Size of the blocks that are read.
 const BLOCK_BYTES: u64 = 256 * 1024;
 
-/// A file that is read mostly forwards, and as long as it was when this was made.
+/// A file that is read mostly forwards, with the length that it had at the beginning.
 pub struct Sequential {
     file: Arc<dyn File>,
     length: u64,
     block: Vec<u8>,
-    /// Where the block stands in the file.
+    /// The offset of the block in the file.
     block_offset: u64,
 }
 
 impl Sequential {
+    /// Reads nothing yet. Bytes from `length` on are ignored.
     pub fn new(file: Arc<dyn File>, length: u64) -> Sequential {
         Sequential { file, length, block: Vec::new(), block_offset: 0 }
     }
 
+    /// Length of the readable part, in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Fills `buffer` from `offset` on.
+    /// Fills `buffer` from `offset` on. Panics beyond the end.
     pub fn read(&mut self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let wanted = buffer.len() as u64;
         assert!(offset + wanted <= self.length, "a read beyond the end of the file");
@@ -48,7 +50,7 @@ impl Sequential {
         Ok(())
     }
 
-    /// How many bytes follow `offset`, without the zeros at the end of the file.
+    /// Number of bytes after `offset`, without zeros at the end of the file.
     pub fn written_after(&mut self, offset: u64) -> io::Result<u64> {
         let mut written = 0;
         let mut at = offset;

@@ -1,10 +1,10 @@
-//! The end of the log: telling a write that a crash tore from damage.
+//! The end of the log: distinguishes a write that a crash tore from damage.
 //!
-//! A record that cannot be read is cut away without a word only where it may never have been
-//! acknowledged. Three things must hold. It is in the last segment, and the log was not closed
-//! properly. No later record says that the segment was durable beyond it. And the way in which
-//! it is broken is one that unwritten sectors leave behind: bytes are missing at the end of the
-//! file, or a sector is all zeros that was not written so. Everything else is damage.
+//! An unreadable record is cut off silently only if a crash may have torn it before it was durable.
+//! Three conditions must hold. It is in the last segment, and the log was not closed cleanly. No
+//! later record says that the segment was durable beyond it. And unwritten sectors explain the
+//! defect: bytes are missing at the end of the file, or a sector is all zeros that was not written
+//! so. Everything else is damage.
 
 use std::io;
 
@@ -13,18 +13,18 @@ use thalweg_env::SECTOR;
 use crate::record::{Entry, RECORD_HEADER_BYTES, RecordHeader};
 use crate::sequential::Sequential;
 
-/// Why the entry at some place cannot be read.
+/// Reason for which an entry cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
     /// The file ends within the header.
     HeaderIncomplete,
     HeaderZero,
     HeaderDamaged,
-    /// A sound header that does not belong where it stands.
+    /// A sound header at the wrong position.
     Misplaced(&'static str),
     /// The file ends within the payload.
     PayloadIncomplete,
-    /// The payload's checksum does not match. The numbers of its sectors that are all zeros now
+    /// The payload's checksum does not match. The fields count its sectors that are all zeros now,
     /// and that were when it was written.
     PayloadDamaged {
         blank_now: u32,
@@ -35,6 +35,7 @@ pub enum Defect {
 }
 
 impl Defect {
+    /// Description for error messages.
     pub fn describe(self) -> &'static str {
         match self {
             Defect::HeaderIncomplete => "the file ends within the header of a record",
@@ -48,7 +49,7 @@ impl Defect {
     }
 }
 
-/// Whether a torn write explains that the entry at `place` of the last segment cannot be read.
+/// True if a torn write explains the defect of the entry at `place` in the last segment.
 pub fn is_torn(
     data: &mut Sequential,
     segment_checksum: u32,
@@ -64,7 +65,7 @@ pub fn is_torn(
     Ok(explained && !was_durable(data, segment_checksum, place)?)
 }
 
-/// Appends go forwards: what follows unwritten bytes in their sector is unwritten, too.
+/// Appends go forwards, so bytes after unwritten ones in a sector are unwritten too.
 fn rest_of_sector_is_zero(data: &mut Sequential, place: u64) -> io::Result<bool> {
     let end = (place + 1).next_multiple_of(SECTOR as u64).min(data.length());
     let mut rest = vec![0; (end - place) as usize];
@@ -72,7 +73,7 @@ fn rest_of_sector_is_zero(data: &mut Sequential, place: u64) -> io::Result<bool>
     Ok(is_zero(&rest))
 }
 
-/// Whether an entry after `place` says that the segment was durable beyond `place`.
+/// True if an entry after `place` says that the segment was durable beyond `place`.
 fn was_durable(data: &mut Sequential, segment_checksum: u32, place: u64) -> io::Result<bool> {
     let mut bytes = [0; RECORD_HEADER_BYTES as usize];
     let mut next = place + RECORD_HEADER_BYTES;
@@ -89,10 +90,10 @@ fn was_durable(data: &mut Sequential, segment_checksum: u32, place: u64) -> io::
     Ok(false)
 }
 
-/// Counts the sectors of a payload that are all zeros, but for the sector that its header lies in.
+/// Counts the sectors of a payload that are all zeros, except the one that holds its header.
 ///
-/// A record keeps this count, so that zeros that were written are not taken for a sector that was
-/// not. Of a sector that the payload fills only in part, that part counts.
+/// A record stores this count, so that written zeros are not mistaken for an unwritten sector. If
+/// the payload fills a sector only in part, only that part is looked at.
 pub struct BlankSectors {
     place: u64,
     blank: bool,
@@ -100,12 +101,13 @@ pub struct BlankSectors {
 }
 
 impl BlankSectors {
-    /// For a payload that begins at `place` in its file.
+    /// Begins a payload at offset `place` of its file.
     pub fn new(place: u64) -> BlankSectors {
         let begins_a_sector = place.is_multiple_of(SECTOR as u64);
         BlankSectors { place, blank: begins_a_sector, count: 0 }
     }
 
+    /// Adds the payload's next bytes.
     pub fn add(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let left = SECTOR - (self.place % SECTOR as u64) as usize;
@@ -120,14 +122,15 @@ impl BlankSectors {
         }
     }
 
+    /// The number of blank sectors, including a last one that is filled in part.
     pub fn count(self) -> u32 {
         let within_a_sector = !self.place.is_multiple_of(SECTOR as u64);
         self.count + u32::from(within_a_sector && self.blank)
     }
 }
 
-/// Whether all bytes are 0: in steps that the compiler turns into wide instructions, but so that
-/// the first step mostly decides.
+/// True if all bytes are 0. It works in steps that the compiler vectorizes, but small enough that
+/// the first one usually decides.
 fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(64).all(|chunk| chunk.iter().fold(0, |seen, byte| seen | byte) == 0)
 }

@@ -1,4 +1,4 @@
-//! Reading every byte of a database that is not in use.
+//! Verifies every byte of a database that is not in use.
 
 use std::path::{Path, PathBuf};
 
@@ -15,40 +15,40 @@ use crate::reader::{LogReader, pass};
 use crate::segment::Segment;
 use crate::segment_reader::{LogEnd, SegmentReader, Step};
 
-/// One thing that was looked at.
+/// Result of checking one file or aspect.
 #[derive(Clone, Debug)]
 pub enum Finding {
-    /// A checkpoint that is sound.
+    /// A sound checkpoint.
     Checkpoint { path: PathBuf, lsn: Lsn, bytes: u64, sections: usize },
-    /// A segment that is sound, and the sequence numbers of its records, if it has any.
+    /// A sound segment, with the first and last sequence number of its records if it has any.
     Segment { path: PathBuf, bytes: u64, records: u64, lsns: Option<(Lsn, Lsn)> },
-    /// A segment that nobody needs any more, and that was not looked at: the next start removes it.
+    /// A segment that is no longer needed and was not read. The next start removes it.
     Superfluous { path: PathBuf },
-    /// A write at the end of the log that a crash tore: the next start cuts it away.
+    /// A torn write at the end of the log. The next start cuts it off.
     TornTail { path: PathBuf, offset: u64, bytes: u64 },
-    /// Something is damaged.
+    /// Damage.
     Problem(Error),
 }
 
-/// What all findings come to.
+/// Summary of all findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub database_id: u64,
     pub files: u64,
     pub bytes: u64,
     pub records: u64,
-    /// That of the newest checkpoint.
+    /// Sequence number of the newest checkpoint.
     pub checkpoint_lsn: Option<Lsn>,
-    /// Of the log's first and last record.
+    /// Sequence numbers of the log's first and last record.
     pub log_lsns: Option<(Lsn, Lsn)>,
     pub clean_close: bool,
     pub problems: u64,
 }
 
-/// Verifies every checksum of every file of the database in `path`, and reports what it finds, file
-/// by file. It changes nothing. The directory stays locked meanwhile; it is refused while in use.
+/// Verifies every checksum of every file of the database in `path`, and reports the findings file
+/// by file. It changes nothing. It locks the directory meanwhile, and fails if it is in use.
 ///
-/// An error means that it could not look, not that it found damage.
+/// An error means that the check could not run, not that it found damage.
 pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result<Summary> {
     if let Some(lost) = lost_format(&*env.files, path)? {
         report(Finding::Problem(lost));
@@ -79,7 +79,7 @@ pub fn verify(env: &Env, path: &Path, report: &mut dyn FnMut(Finding)) -> Result
 struct Verifier<'a> {
     env: &'a Env,
     path: &'a Path,
-    /// What the newest checkpoint says.
+    /// Coverage of the newest checkpoint.
     coverage: Coverage,
     /// The newest head, if there is one.
     head: Option<Head>,
@@ -116,19 +116,19 @@ impl Verifier<'_> {
         let directory = self.path.join(CHECKPOINT);
         let checked = match (&self.head, newest) {
             (Some(head), Ok(found)) => head.check_checkpoint(&directory, found),
-            // There is nothing to compare with, or the problem was reported.
+            // There is no head to compare with, or the problem was already reported.
             _ => Ok(()),
         };
         checked.unwrap_or_else(|error| self.problem(error));
         Ok(())
     }
 
-    /// Reads every checkpoint. Returns the newest, or nothing where that one is damaged.
+    /// Reads every checkpoint. Returns the newest, or an error if that one is damaged.
     fn each_checkpoint(&mut self) -> Result<Result<Option<CheckpointIdentity>, ()>> {
         let mut newest = Ok(None);
         let directory = self.path.join(CHECKPOINT);
         if !exists(&*self.env.files, &directory)? {
-            // A copy may have left an empty directory out; the next start creates it.
+            // A copying tool may have left out an empty directory. The next start creates it.
             return Ok(newest);
         }
         let names = self.env.files.list(&directory);
@@ -168,7 +168,7 @@ impl Verifier<'_> {
     fn log(&mut self) {
         let directory = self.path.join(LOG);
         let database_id = self.summary.database_id;
-        // As a start would begin to read it, with the newest checkpoint.
+        // Open it as recovery would, with the newest checkpoint.
         let head = self.head.unwrap_or_default();
         let opened = LogReader::open(self.env, &directory, database_id, self.coverage, head);
         let mut log = match opened {
@@ -180,7 +180,7 @@ impl Verifier<'_> {
         }
         let problems = self.summary.problems;
         let mut end = None;
-        // Segment by segment, so that damage in one does not hide that in another.
+        // Check segment by segment, so that damage in one does not hide damage in another.
         for (place, segment) in log.segments.iter().enumerate() {
             self.summary.files += 1;
             self.summary.bytes += segment.bytes;

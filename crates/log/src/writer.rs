@@ -1,4 +1,4 @@
-//! Appending to the log.
+//! Appends to the log.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -16,13 +16,13 @@ use crate::record::{Entry, RECORD_HEADER_BYTES, RecordHeader, RecordRef, payload
 use crate::segment::{SegmentHeader, checksum_of, file_name};
 use crate::tail::BlankSectors;
 
-/// How the log is written.
+/// Options of the log's writer.
 #[derive(Clone, Copy, Debug)]
 pub struct LogOptions {
-    /// About how long a segment becomes. What is appended at once is never split, so a segment
-    /// is longer where one append is.
+    /// Approximate length of a segment. One append is never split, so a segment becomes longer if a
+    /// single append is.
     pub segment_bytes: u64,
-    /// How far ahead of small appends zeros are written, within a segment.
+    /// Number of bytes of zeros written ahead of small appends within a segment.
     pub ahead_bytes: u64,
 }
 
@@ -32,32 +32,32 @@ impl Default for LogOptions {
     }
 }
 
-/// Appends of up to this many bytes go where zeros were written ahead of them.
+/// Appends up to this size overwrite zeros that were written ahead.
 const SMALL_BYTES: u64 = 64 << 10;
 
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Appends records to the log. One thread owns it.
+/// Appends records to the log. A single thread owns it.
 ///
-/// What was appended is durable once [`LogWriter::sync`] returned. A failed sync leaves unknown
-/// what is durable; from then on every call fails, and only opening the log again tells.
+/// Appended records are durable once [`LogWriter::sync`] has returned. After a failed sync it is
+/// unknown which records are durable, so every later call fails, until the log is opened again.
 pub struct LogWriter {
     pub(crate) files: Arc<dyn FileSystem>,
     pub(crate) directory: PathBuf,
     pub(crate) database_id: u64,
     pub(crate) options: LogOptions,
-    /// The segments before the one that is written, oldest first.
+    /// The segments before the active one, oldest first.
     pub(crate) older: VecDeque<OlderSegment>,
     pub(crate) active: ActiveSegment,
     pub(crate) last_lsn: Lsn,
     pub(crate) bytes_appended: u64,
     pub(crate) poison: Option<Error>,
     pub(crate) heads: Arc<Heads>,
-    /// The position that was written to the heads last.
+    /// The position that was last written to the heads.
     pub(crate) vouched: LogPosition,
 }
 
-/// A segment that is complete, and durable.
+/// A segment that is complete and durable.
 pub(crate) struct OlderSegment {
     pub path: PathBuf,
     pub bytes: u64,
@@ -65,18 +65,18 @@ pub(crate) struct OlderSegment {
     pub last_lsn: Lsn,
 }
 
-/// The last segment.
+/// The last segment, to which records are appended.
 pub(crate) struct ActiveSegment {
     pub file: Arc<dyn File>,
     pub path: PathBuf,
     pub number: u64,
     pub checksum: u32,
     pub end: u64,
-    /// Up to where it is known to be durable.
+    /// Offset up to which it is known to be durable.
     pub durable: u64,
-    /// Up to where zeros may follow the end; at most the end where there are none.
+    /// Offset up to which zeros may follow the end; at most `end` if there are none.
     pub prepared: u64,
-    /// The last sequence number and the checksum of the last header, up to where it is durable.
+    /// The sequence number of the last durable record, and the checksum of its header.
     pub durable_lsn: Lsn,
     pub durable_checksum: u32,
     /// The checksum of the last header in it.
@@ -84,11 +84,11 @@ pub(crate) struct ActiveSegment {
 }
 
 impl LogWriter {
-    /// Appends records with one write. On an error nothing of them stays in the log; when not even
-    /// that can be made sure, every later call fails.
+    /// Appends records with one write. On an error none of them stays in the log. If that cannot be
+    /// ensured, every later call fails.
     ///
     /// # Panics
-    /// When a sequence number is below the one before it.
+    /// If a sequence number is below the previous one.
     pub fn append(&mut self, records: &[RecordRef<'_>]) -> Result<()> {
         self.check_sound()?;
         let ascending = records.is_sorted_by_key(|record| record.lsn);
@@ -117,7 +117,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Whether a record with so many bytes goes where zeros were written ahead: appending it is one
+    /// True if a record of this size fits into zeros written ahead, so that appending it is one
     /// short write.
     #[must_use]
     pub fn is_prepared_for(&self, payload_bytes: usize) -> bool {
@@ -125,7 +125,7 @@ impl LogWriter {
         self.poison.is_none() && self.active.end + stored <= self.active.prepared
     }
 
-    /// Makes all that was appended durable.
+    /// Makes all appended records durable.
     pub fn sync(&mut self) -> Result<()> {
         self.check_sound()?;
         if self.active.durable == self.active.end {
@@ -143,14 +143,14 @@ impl LogWriter {
         Ok(())
     }
 
-    /// All that was appended is durable.
+    /// Records that all appended records are durable.
     fn is_durable(&mut self) {
         self.active.durable = self.active.end;
         self.active.durable_lsn = self.last_lsn;
         self.active.durable_checksum = self.active.previous_checksum;
     }
 
-    /// Up to where the log is durable.
+    /// Position up to which the log is durable.
     fn durable_position(&self) -> LogPosition {
         LogPosition {
             segment: self.active.number,
@@ -161,21 +161,21 @@ impl LogWriter {
         }
     }
 
-    /// Notes in the heads how far the log is durable, without a sync. Callers do so after they have
-    /// acknowledged what was synced: nobody waits for it.
+    /// Writes the durable position to the heads, without a sync. Callers do so after they have
+    /// acknowledged the synced groups, so that no client waits for it.
     pub fn vouch(&mut self) {
         let position = self.durable_position();
         if self.poison.is_some() || position == self.vouched {
             return;
         }
-        // An older head vouches for less. The next one may succeed.
+        // If this fails, the older head vouches for less. The next write may succeed.
         if self.heads.write(|head| head.position = position).is_ok() {
             self.vouched = position;
         }
     }
 
-    /// Removes the segments whose records all have sequence numbers below `lsn`, except the one
-    /// that is written; returns how many.
+    /// Removes the segments whose records all have sequence numbers below `lsn`, except the active
+    /// one. Returns their number.
     pub fn remove_before(&mut self, lsn: Lsn) -> Result<usize> {
         let mut removed = 0;
         while let Some(oldest) = self.older.front().filter(|oldest| oldest.last_lsn < lsn) {
@@ -188,39 +188,40 @@ impl LogWriter {
         Ok(removed)
     }
 
-    /// How many bytes [`LogWriter::remove_before`] would free.
+    /// Number of bytes that [`LogWriter::remove_before`] would free.
     #[must_use]
     pub fn bytes_before(&self, lsn: Lsn) -> u64 {
         let superfluous = self.older.iter().take_while(|segment| segment.last_lsn < lsn);
         superfluous.map(|segment| segment.bytes).sum()
     }
 
-    /// Whether the log has failed for good: it takes nothing any more.
+    /// True if the log has failed permanently and accepts no more records.
     #[must_use]
     pub fn is_poisoned(&self) -> bool {
         self.poison.is_some()
     }
 
-    /// The size of all segments.
+    /// Size of all segments, in bytes.
     #[must_use]
     pub fn bytes_on_disk(&self) -> u64 {
         self.older.iter().map(|segment| segment.bytes).sum::<u64>() + self.active.end
     }
 
-    /// How much was appended since the log was opened. Grows only: the difference of two readings
-    /// says how much came between.
+    /// Number of bytes appended since the log was opened. It only grows, so the difference of two
+    /// readings is the amount appended between them.
     #[must_use]
     pub fn bytes_appended(&self) -> u64 {
         self.bytes_appended
     }
 
-    /// The sequence number of the last record; that which recovery reported, before the first.
+    /// The sequence number of the last record; before the first append, the one that recovery
+    /// reported.
     #[must_use]
     pub fn last_lsn(&self) -> Lsn {
         self.last_lsn
     }
 
-    /// Makes everything durable, and marks that nothing comes after.
+    /// Makes everything durable, and appends the mark of a clean close.
     pub fn close(mut self) -> Result<()> {
         self.trim()?;
         self.sync()?;
@@ -243,8 +244,8 @@ impl LogWriter {
         self.heads.write_and_sync(|head| (head.position, head.clean) = (position, true))
     }
 
-    /// Writes zeros ahead of a small append. Syncs after it, and after those that follow, need not
-    /// wait for the file system to note a new length of the file.
+    /// Writes zeros ahead of a small append. Syncs after this append and the following ones then
+    /// need not wait for the file system to record a new file length.
     fn prepare(&mut self, bytes: u64) {
         let active = &mut self.active;
         let needed = active.end + bytes;
@@ -260,12 +261,12 @@ impl LogWriter {
             parts.push(IoSlice::new(&ZEROS[..part as usize]));
             left -= part;
         }
-        // Whatever came of it, zeros at most follow the end, and the append tells what is wrong.
+        // A failure does no harm: at most zeros follow the end, and the append reports the error.
         let _ = active.file.write_all_vectored_at(&parts, from);
         active.prepared = until;
     }
 
-    /// Cuts off the zeros that were written ahead, durably.
+    /// Durably cuts off the zeros that were written ahead.
     fn trim(&mut self) -> Result<()> {
         self.check_sound()?;
         let active = &self.active;
@@ -279,7 +280,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// Writes the records at the end of the active segment; returns the last header's checksum.
+    /// Writes the records at the end of the active segment, and returns the last header's checksum.
     fn write(&mut self, records: &[RecordRef<'_>]) -> Result<u32> {
         let active = &self.active;
         let mut headers = Vec::with_capacity(records.len());
@@ -303,8 +304,8 @@ impl LogWriter {
         }
     }
 
-    /// Takes back what a failed write left behind, durably: a later crash must not mix it with what
-    /// is written over it. Returns what to tell about the failed write.
+    /// Durably removes the remains of a failed write, because a later crash must not mix them with
+    /// bytes written over them. Returns the error of the failed write.
     fn cut_back(&mut self, cause: io::Error) -> Error {
         let active = &mut self.active;
         active.prepared = active.end;
@@ -316,7 +317,7 @@ impl LogWriter {
         error
     }
 
-    /// Begins the next segment. The one before is wholly durable then, and stays as it is.
+    /// Begins the next segment. The previous one is completely durable then, and no longer changes.
     fn rotate(&mut self) -> Result<()> {
         self.trim()?;
         self.sync()?;
@@ -355,13 +356,13 @@ impl LogWriter {
     }
 }
 
-/// Why a segment could not be created, and whether all is again as before.
+/// The error of a segment that could not be created; `undone` is true if no trace is left.
 pub(crate) struct CreateFailed {
     pub error: Error,
     pub undone: bool,
 }
 
-/// Creates a segment, durably, and its name, too.
+/// Creates a segment durably, with its name.
 pub(crate) fn create(
     files: &dyn FileSystem,
     directory: &Path,
@@ -422,7 +423,7 @@ fn payload_bytes(record: &RecordRef<'_>) -> u64 {
     record.payload.iter().map(|part| part.len() as u64).sum()
 }
 
-/// How many bytes of a segment a record takes.
+/// Number of bytes that a record takes in a segment.
 fn stored_bytes(record: &RecordRef<'_>) -> u64 {
     let payload_bytes = payload_bytes(record);
     RECORD_HEADER_BYTES + payload_bytes + padding(payload_bytes).len() as u64

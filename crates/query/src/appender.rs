@@ -1,4 +1,4 @@
-//! Bulk writes from a program: record batches in, all of them or none.
+//! Bulk writes of record batches from a program: all rows or none.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Appender {
     /// Adds rows. Columns are matched by name; those that are missing get their defaults.
     ///
     /// # Errors
-    /// Where a column is unknown, a value does not fit, or a constraint does not hold.
+    /// If a column is unknown, a value does not fit, or a constraint does not hold.
     pub fn append(&mut self, rows: &RecordBatch) -> Result<()> {
         if self.shaper.as_ref().is_none_or(|(schema, _)| *schema != rows.schema()) {
             let mut given = Vec::with_capacity(rows.num_columns());
@@ -64,7 +64,7 @@ impl Appender {
     /// Commits all rows and returns how many there are.
     ///
     /// # Errors
-    /// Where a key is taken, the table was altered meanwhile, or the log failed: nothing was added.
+    /// If a key is taken, the table was altered meanwhile, or the log failed: nothing was added.
     pub fn finish(mut self) -> Result<u64> {
         let rows = self.loader.finish().append_to(&mut self.transaction, self.target.id())?;
         let shared = &self.database.shared;

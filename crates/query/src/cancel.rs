@@ -13,22 +13,22 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
 tokio::task_local! {
-    /// Of the statement whose work is under way.
+    /// Cancels of the statement that the current task works for.
     static HEARD: Cancels;
 }
 
-/// For work that does not give way, and would not hear of a cancel meanwhile.
+/// Cancellation check for work that does not yield to the runtime.
 ///
 /// # Errors
-/// What to say of the cancel, where the statement that this is done for was canceled.
+/// The cancel's error, if the current task's statement was canceled.
 pub(crate) fn check() -> Result<()> {
     HEARD.try_with(Cancels::check).unwrap_or(Ok(()))
 }
 
-/// A stream of what a statement gives.
+/// Result stream of a statement.
 type Given<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 
-/// Cancels what a session is doing. Does nothing to a session that is idle.
+/// Cancels a session's running statement. Does nothing to an idle session.
 #[derive(Clone, Debug)]
 pub struct CancelHandle {
     cancels: Arc<watch::Sender<Reason>>,
@@ -54,15 +54,15 @@ impl CancelHandle {
         send(&self.cancels, Reason::Shutdown);
     }
 
-    /// Tells of cancels from now on, to whoever waits for a statement's client.
+    /// Subscribes to cancels from now on, for code that waits for a statement's client.
     #[must_use]
     pub fn watch(&self) -> Cancels {
         Cancels { cancels: self.cancels.subscribe(), _sender: Arc::clone(&self.cancels) }
     }
 }
 
-/// The session's side: what it hears of cancels, from the beginning of a statement to the last of
-/// its rows.
+/// The session's side: it receives cancels from the beginning of a statement to the last of its
+/// rows.
 pub(crate) struct SessionCancels {
     handle: CancelHandle,
     heard: Cancels,
@@ -79,12 +79,12 @@ impl SessionCancels {
         self.handle.clone()
     }
 
-    /// A statement begins: cancels from before are not meant for it.
+    /// Begins a statement: earlier cancels do not apply to it.
     pub(crate) fn begin(&mut self) {
         self.heard.cancels.mark_unchanged();
     }
 
-    /// Cancels the running statement after a while, unless what this returns is dropped before.
+    /// Cancels the running statement after `timeout`, unless the returned timer is dropped first.
     pub(crate) fn after(&self, timeout: Duration) -> Timer {
         let cancels = Arc::clone(&self.handle.cancels);
         #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
@@ -95,25 +95,25 @@ impl SessionCancels {
         Timer(task.abort_handle())
     }
 
-    /// Tells of what is cancelled from the beginning of the statement on.
+    /// Cancels since the beginning of the statement.
     pub(crate) fn heard(&self) -> Cancels {
         self.heard.clone()
     }
 
-    /// Work that ends early when it is cancelled. What it holds is dropped then.
+    /// Runs work until it ends or is canceled. A cancel drops the work and everything it holds.
     pub(crate) async fn run<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut heard = self.heard.clone();
         self.heard().heard_by(heard.unless_any(work)).await.unwrap_or_else(Err)
     }
 
-    /// A stream that ends early when it is cancelled, and that the timer may cancel.
+    /// Wraps a stream so that a cancel, the timer's included, ends it early.
     pub(crate) fn guard<T: 'static>(&self, rows: Given<T>, timer: Option<Timer>) -> Given<T> {
         let cancels = self.heard.clone();
         Box::pin(Guarded { rows: Some(rows), cancels, cancelled: None, timer })
     }
 }
 
-/// A session that was shut down stays so.
+/// Records a cancel. A shutdown is final: no later reason replaces it.
 fn send(cancels: &watch::Sender<Reason>, reason: Reason) {
     cancels.send_modify(|last| {
         if *last != Reason::Shutdown {
@@ -126,12 +126,12 @@ fn send(cancels: &watch::Sender<Reason>, reason: Reason) {
 #[derive(Clone)]
 pub struct Cancels {
     cancels: watch::Receiver<Reason>,
-    /// Kept, so that waiting ends by a cancel only.
+    /// Keeps the channel open, so that only a cancel ends the wait.
     _sender: Arc<watch::Sender<Reason>>,
 }
 
 impl Cancels {
-    /// Resolves at the next cancel, with what to say of it. Nothing is lost by dropping the future.
+    /// Resolves at the next cancel with its error. Dropping the future loses no cancel.
     pub async fn next(&mut self) -> Error {
         let is_over = *self.cancels.borrow() == Reason::Shutdown;
         if !is_over {
@@ -141,22 +141,22 @@ impl Cancels {
         reason.error()
     }
 
-    /// Whether [`next`](Self::next) resolves at once.
+    /// True if [`next`](Self::next) resolves at once.
     #[must_use]
     pub fn has_any(&self) -> bool {
-        // Of no sender's end, as this holds one itself.
+        // `has_changed` cannot fail, since this value holds a sender itself.
         self.cancels.has_changed().unwrap_or(true) || *self.cancels.borrow() == Reason::Shutdown
     }
 
-    /// Work that hears of these cancels where it looks by [`check`].
+    /// Runs work whose calls of [`check`] look at these cancels.
     pub(crate) async fn heard_by<T>(self, work: impl Future<Output = T>) -> T {
         HEARD.scope(self, work).await
     }
 
-    /// Nothing, unless there is a cancel that was not told yet.
+    /// Fails if there is a cancel that `next` has not reported yet.
     ///
     /// # Errors
-    /// What to say of it.
+    /// The cancel's error.
     pub(crate) fn check(&self) -> Result<()> {
         match self.cancels.has_changed() {
             Ok(false) => Ok(()),
@@ -164,13 +164,13 @@ impl Cancels {
         }
     }
 
-    /// What work gives, unless a cancel comes before.
+    /// Result of the work, unless a cancel comes first.
     ///
     /// # Errors
-    /// What to say of the cancel.
+    /// The cancel's error.
     pub async fn unless_any<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let mut work = std::pin::pin!(work);
-        // Most work does not wait for anything. Then nobody need be told of cancels.
+        // Most work is ready at once, and then needs no subscription to cancels.
         if !self.has_any()
             && let Poll::Ready(done) = futures::poll!(work.as_mut())
         {
@@ -199,11 +199,11 @@ impl Reason {
     }
 }
 
-/// Does work that takes a while on a thread of its own: a cancel is heard meanwhile. The work looks
-/// now and then at what it is given, which says whether anybody still waits for it.
+/// Runs long work on a thread of its own, so that the caller can be canceled meanwhile. The work
+/// polls the flag that it receives, which becomes true once nobody waits for the result.
 ///
 /// # Errors
-/// Where it panicked.
+/// If the work panicked.
 pub(crate) async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
 ) -> Result<T> {
@@ -213,7 +213,7 @@ pub(crate) async fn on_own_thread<T: Send + 'static>(
     done.map_err(|died| Error::internal("the statement broke down").with_source(died))
 }
 
-/// Says when it is dropped that something is unwanted.
+/// Sets its flag to true (unwanted) when it is dropped.
 struct Wanted(Arc<AtomicBool>);
 
 impl Drop for Wanted {
@@ -222,7 +222,7 @@ impl Drop for Wanted {
     }
 }
 
-/// A cancel that is still to come.
+/// A scheduled cancel. Dropping it calls the cancel off.
 pub(crate) struct Timer(AbortHandle);
 
 impl Drop for Timer {
@@ -234,7 +234,7 @@ impl Drop for Timer {
 struct Guarded<T> {
     rows: Option<Given<T>>,
     cancels: Cancels,
-    /// Resolves at a cancel. Made where there is something to wait for.
+    /// Resolves at a cancel. Created at the first poll that has to wait.
     cancelled: Option<Pin<Box<dyn Future<Output = Error> + Send>>>,
     timer: Option<Timer>,
 }
@@ -256,7 +256,7 @@ impl<T> Stream for Guarded<T> {
                 Box::pin(async move { cancels.next().await })
             });
             polled = cancelled.as_mut().poll(context).map(|error| Some(Err(error)));
-            // What was cancelled is dropped, whatever it was about to give.
+            // A canceled stream is dropped, even if it had another item ready.
             if polled.is_ready() {
                 this.rows = None;
             }
@@ -282,7 +282,7 @@ mod tests {
         cancels.run(async { Ok(()) }).await.is_ok()
     }
 
-    /// Whether a stream that never comes to its end can be waited for.
+    /// True if a cancel ends a stream that never ends by itself.
     async fn ends_early(cancels: &SessionCancels) -> bool {
         let mut rows = cancels.guard::<()>(Box::pin(futures::stream::pending()), None);
         let next = futures::future::poll_immediate(rows.next()).await;

@@ -1,7 +1,7 @@
-//! The catalog as DataFusion sees it: what one statement's transaction shows.
+//! The catalog as DataFusion sees it: the tables and views of one statement's transaction.
 //!
-//! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which shows each row's
-//! place in one more column and is meant for the statements that change rows.
+//! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which adds a column with
+//! each row's id for the statements that change rows.
 
 mod definitions;
 mod derived;
@@ -46,27 +46,28 @@ pub(crate) const DATABASE: &str = "thalweg";
 /// The catalog whose tables show row ids.
 pub(crate) const WITH_ROW_IDS: &str = "thalweg_row_ids";
 
-/// The catalog, and its only namespace, of rows that a statement lends to a query of its own.
+/// Name of the catalog, and of its only namespace, for rows that a statement lends to a query that
+/// it runs itself.
 pub(crate) const TEMPORARY: &str = "thalweg_temporary";
 
 const INFORMATION_SCHEMA: &str = "information_schema";
 
-/// What names mean while one statement is planned.
+/// Resolves names while one statement is planned.
 pub(crate) struct SessionCatalog {
     transaction: Mutex<Option<Transaction>>,
-    /// Whom the running statement acts for.
+    /// User and current role of the running statement.
     identity: Mutex<Identity>,
-    /// Whether the statement is described only: then tables are not read.
+    /// True if the statement is only described: then tables are not read.
     describes: AtomicBool,
     lent: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// The session's state, for planning views.
     session: RwLock<Weak<parking_lot::RwLock<SessionState>>>,
-    /// What the session of the running statement knows besides names.
+    /// State of the running statement's session besides names.
     standing: Mutex<Option<Standing>>,
     wishes: Wishes,
     objects: Mutex<Option<(Arc<Catalog>, Arc<Objects>)>>,
     found: Mutex<Option<Found>>,
-    /// Who holds the rows, where that is not this database.
+    /// The workers that hold the rows, if this database does not hold them itself.
     workers: Option<Arc<dyn Workers>>,
 }
 
@@ -86,12 +87,12 @@ impl SessionCatalog {
         })
     }
 
-    /// The functions that look into the catalog.
+    /// The SQL functions that read the catalog.
     pub(crate) fn functions(self: &Arc<Self>) -> Vec<Arc<ScalarUDF>> {
         functions::all(self)
     }
 
-    /// The pass over plans that goes with the functions.
+    /// The analyzer pass that these functions need.
     pub(crate) fn analyzer_rule(self: &Arc<Self>) -> Arc<dyn AnalyzerRule + Send + Sync> {
         Arc::new(RegisteredNames::new(functions::registered_name(self)))
     }
@@ -100,7 +101,7 @@ impl SessionCatalog {
         *self.session.write() = session;
     }
 
-    /// From now on names mean what this transaction sees, and are read for that user.
+    /// Resolves names in this transaction from now on, with the rights of that user.
     pub(crate) fn show(&self, transaction: Transaction, standing: Standing) {
         *self.transaction.lock() = Some(transaction);
         *self.identity.lock() = standing.identity();
@@ -108,12 +109,12 @@ impl SessionCatalog {
         self.describes.store(false, Ordering::Relaxed);
     }
 
-    /// Until another statement is shown, names are looked at for their columns alone.
+    /// Until the next [`show`](Self::show), names are resolved for their columns only.
     pub(crate) fn only_describe(&self) {
         self.describes.store(true, Ordering::Relaxed);
     }
 
-    /// Who holds the rows, where that is not this database.
+    /// The workers that hold the rows, if this database does not hold them itself.
     pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
         self.workers.as_ref()
     }
@@ -122,19 +123,19 @@ impl SessionCatalog {
         *self.identity.lock()
     }
 
-    /// What whoever runs the statement may do.
+    /// Rights of the role that runs the statement.
     pub(crate) fn rights(&self) -> Rights {
         Rights::new(self.catalog(), self.identity().current)
     }
 
-    /// What whoever reads may do: the owner of the innermost view that is being planned, or whoever
-    /// runs the statement.
+    /// Rights of the reader: the owner of the innermost view that is being planned, or else the
+    /// role that runs the statement.
     fn rights_of_reader(&self) -> Rights {
         let reader = view::owner_around().unwrap_or_else(|| self.identity().current);
         Rights::new(self.catalog(), reader)
     }
 
-    /// Ends [`show`](Self::show): gives back the transaction with what a statement changed.
+    /// Ends [`show`](Self::show), and returns the transaction with the statement's changes.
     pub(crate) fn take(&self) -> Option<Transaction> {
         self.transaction.lock().take()
     }
@@ -142,7 +143,7 @@ impl SessionCatalog {
     /// Reads or changes the transaction of the running statement.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors of `work`.
     pub(crate) fn with<T>(
         &self,
         work: impl FnOnce(&mut Transaction) -> thalweg_types::Result<T>,
@@ -152,7 +153,7 @@ impl SessionCatalog {
         work(transaction.as_mut().ok_or_else(gone)?)
     }
 
-    /// Lets go of the snapshot, so that nothing is kept for nobody.
+    /// Drops the snapshot, so that it keeps no old state alive.
     pub(crate) fn forget(&self) {
         *self.transaction.lock() = None;
         *self.standing.lock() = None;
@@ -222,7 +223,7 @@ impl fmt::Debug for SessionCatalog {
     }
 }
 
-/// The list of both catalogs, of which only one shows its name.
+/// Provider list of all catalogs. Only [`DATABASE`] is listed by name.
 #[derive(Debug)]
 pub(crate) struct Catalogs(pub(crate) Arc<SessionCatalog>);
 
@@ -326,7 +327,7 @@ impl SchemaProvider for Namespace {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let catalog = self.session.catalog();
         let object = catalog.object(&self.namespace, name);
-        // What changes rows asks for its own privileges.
+        // Statements that change rows check their own privileges.
         let reads = !self.row_ids && !self.session.describes.load(Ordering::Relaxed);
         if object.is_some() && reads {
             let rights = self.session.rights_of_reader();
@@ -341,7 +342,7 @@ impl SchemaProvider for Namespace {
         }
         match object {
             None => match view::file_named(name) {
-                // The namespace of the system is looked up in without being named.
+                // `pg_catalog` is searched even if it is not named.
                 None => PgCatalog { session: Arc::clone(&self.session) }.table(name).await,
                 Some(file) => {
                     let rights = self.session.rights_of_reader();

@@ -10,15 +10,15 @@ use crate::database::Database;
 use crate::loader::{Loaded, Loader};
 use crate::statement::{Shaper, Target};
 
-/// Takes the rows of one `COPY`. None of them is in the table before the session was told that the
-/// copy is complete.
+/// Receives the rows of one `COPY`. None of them is in the table before the session completes the
+/// copy.
 pub struct CopyIn {
     target: Target,
     schema: SchemaRef,
     options: ReadOptions,
     shaper: Shaper,
     loader: Loader,
-    /// The statement's time-out, which also counts while the rows come.
+    /// The statement's time-out, which also runs while the rows arrive.
     timer: Option<Timer>,
 }
 
@@ -47,29 +47,29 @@ impl CopyIn {
         &self.schema
     }
 
-    /// How the client writes them.
+    /// Options of the client's text or CSV format.
     #[must_use]
     pub fn options(&self) -> &ReadOptions {
         &self.options
     }
 
-    /// Makes rows of what the client sends.
+    /// Decoder of the client's bytes.
     ///
     /// # Errors
-    /// Where the statement's options do not go together.
+    /// If the statement's options contradict each other.
     pub fn decoder(&self) -> Result<CopyDecoder> {
         let source = format!("COPY {}", self.target.schema().name);
         CopyDecoder::new(&source, &self.schema, &self.options, RowId::CHUNK_ROWS)
     }
 
-    /// What says, before rows of so many bytes are decoded, whether the process has memory for
-    /// them: it is refused with an error where it has none.
+    /// A check to call before rows of so many bytes are decoded. It fails if the process has no
+    /// memory for them.
     pub fn room(&self) -> impl Fn(usize) -> Result<()> + Send + 'static + use<> {
         let database = self.loader.database().clone();
         move |bytes| database.shared.engine.make_room(bytes)
     }
 
-    /// Takes rows of the schema.
+    /// Adds rows that have the schema of [`schema`](Self::schema).
     ///
     /// # Errors
     /// The first value that does not fit its column, or constraint that does not hold.
@@ -77,7 +77,7 @@ impl CopyIn {
         self.loader.push(self.shaper.shape(rows)?)
     }
 
-    /// Everything that came, for the table as it is in `catalog`.
+    /// Ends the copy: all rows that arrived, checked against the table's definition in `catalog`.
     pub(crate) fn finish(self, catalog: &thalweg_txn::Catalog) -> Result<(Target, Loaded)> {
         let schema = self.target.schema();
         let now = catalog.table(schema.id);

@@ -1,7 +1,8 @@
-//! Cursors: queries whose rows are fetched bit by bit, of the snapshot at which they were declared.
+//! Cursors: queries whose rows are fetched in portions, from the snapshot at which they were
+//! declared.
 //!
-//! A cursor runs forwards as its rows are asked for. One that was declared with `SCROLL` keeps the
-//! rows that it has been at, and so gives them again.
+//! A cursor moves forwards as its rows are fetched. A cursor declared with `SCROLL` keeps the rows
+//! that it has passed, and so can return to them.
 
 mod motion;
 mod scroll;
@@ -26,19 +27,19 @@ pub(crate) struct Cursor {
     source: Source,
     /// `None` for a cursor that only runs forwards.
     scroll: Option<Scroll>,
-    /// How many rows a cursor without scroll has passed.
+    /// Number of rows that a cursor without scroll has passed.
     passed: u64,
-    /// Whether it outlives the transaction that declared it, once that commits.
+    /// True if it outlives the commit of the transaction that declared it.
     hold: bool,
     is_held: bool,
 }
 
-/// The cursor and the number of rows, or all, where a text is a `MOVE` forwards: cursors may be
-/// somebody else's than the session's.
+/// The cursor and the number of rows (`None` for all) if `sql` is a `MOVE` forwards. Callers that
+/// keep cursors of their own use it.
 #[must_use]
 pub fn forward_move(sql: &str) -> Option<(String, Option<u64>)> {
     let is_move = sql.trim_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case("move"));
-    // No such statement is long, and parsing one that is would hold up the thread.
+    // No such statement is long, and parsing a long text would block the thread.
     let parsed = if is_move && !is_long(sql) { parse_single(sql).ok()? } else { return None };
     match of_session(&parsed)? {
         OfSession::Fetch { name, motion: Ok(Motion::Forward(rows)), gives_rows: false } => {
@@ -48,15 +49,15 @@ pub fn forward_move(sql: &str) -> Option<(String, Option<u64>)> {
     }
 }
 
-/// Where the next rows come from.
+/// Source of the next rows.
 struct Source {
     /// `None` once all rows were taken.
     rows: Option<BatchStream>,
-    /// What the last fetch left of a batch.
+    /// Remainder of a batch after the last fetch.
     rest: Option<RecordBatch>,
 }
 
-/// What a cursor is declared to be.
+/// Options of a cursor's declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Manner {
     pub(crate) hold: bool,
@@ -75,10 +76,10 @@ impl Cursor {
         }
     }
 
-    /// Moves, and gives the rows that were passed.
+    /// Moves, and returns the rows that were passed.
     ///
     /// # Errors
-    /// Where the way leads backwards and the cursor can't; and those of the query.
+    /// If the motion leads backwards and the cursor cannot; and errors of the query.
     pub(crate) async fn fetch(&mut self, motion: Motion) -> Result<Outcome> {
         if self.scroll.is_none() && motion == Motion::Forward(Rows::All) {
             return Ok(self.all_that_are_left());
@@ -87,7 +88,7 @@ impl Cursor {
         Ok(Outcome::batches(self.schema.clone(), batches, Tag::Fetch))
     }
 
-    /// Moves, and tells how many rows were passed.
+    /// Moves, and returns only the number of rows that were passed.
     ///
     /// # Errors
     /// As [`Cursor::fetch`].
@@ -103,7 +104,7 @@ impl Cursor {
         }
     }
 
-    /// The rows that are left come as a stream of their own.
+    /// Returns the remaining rows as a stream.
     fn all_that_are_left(&mut self) -> Outcome {
         let rest = futures::stream::iter(self.source.rest.take().map(Ok));
         let rows = self.source.rows.take().unwrap_or_else(|| futures::stream::empty().boxed());
@@ -121,7 +122,7 @@ impl Cursor {
 }
 
 impl Source {
-    /// The next rows: fewer than are wanted at the end only.
+    /// The next rows. Fewer than `wanted` only at the end.
     async fn take(&mut self, wanted: Rows) -> Result<Vec<RecordBatch>> {
         let mut batches = Vec::new();
         let mut missing = wanted.count().unwrap_or(u64::MAX);
@@ -186,7 +187,7 @@ impl Cursors {
         self.named.clear();
     }
 
-    /// Closes what the transaction that ends does not hold.
+    /// Closes cursors that do not outlive the transaction.
     pub(crate) fn end_transaction(&mut self, committed: bool) {
         for cursor in self.named.values_mut() {
             cursor.is_held |= committed && cursor.hold;

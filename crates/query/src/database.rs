@@ -28,8 +28,8 @@ use crate::statement::Defaults;
 use crate::surroundings::Surroundings;
 use crate::workers::{self, Load, Unity, Workers};
 
-/// An open database. Clones are the same database; it closes when the last of them, and of its
-/// sessions, is gone.
+/// An open database. Clones share it; it closes when the last clone and the last session are
+/// dropped.
 #[derive(Clone)]
 pub struct Database {
     pub(crate) shared: Arc<DatabaseShared>,
@@ -44,77 +44,78 @@ pub(crate) struct DatabaseShared {
     pub(crate) durability: Durability,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) opened_micros: i64,
-    /// `None`: nobody has more to tell than the database itself.
+    /// `None` if no surrounding program was registered.
     pub(crate) surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
-    /// Who holds the rows, where that is not this database.
+    /// The workers that hold the rows, if this database does not hold them itself.
     pub(crate) workers: OnceLock<Arc<dyn Workers>>,
     /// The last definition in the journal of a node of a cluster.
     pub(crate) definitions: AtomicU64,
-    /// Held by whoever adds to the journal.
+    /// Held while a definition is added to the journal.
     pub(crate) defining: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Database {
-    /// Opens the database in a directory, which is created where it is missing.
+    /// Opens the database in a directory, which is created if it is missing.
     ///
     /// # Errors
-    /// Where the directory is in use, of another version, damaged, or not a database's.
+    /// If the directory is in use, of another version, damaged, or not a database's.
     pub fn open(directory: impl AsRef<Path>) -> Result<Database> {
         Database::builder().directory(directory).open()
     }
 
-    /// A database that is gone when it is closed.
+    /// A database without files, whose contents are lost when it closes.
     ///
     /// # Errors
-    /// Where the system refuses threads or memory.
+    /// If the system refuses threads or memory.
     pub fn in_memory() -> Result<Database> {
         Database::builder().open()
     }
 
+    /// Starts from default options: in memory, with one thread for each core.
     #[must_use]
     pub fn builder() -> DatabaseBuilder {
         DatabaseBuilder::default()
     }
 
-    /// A session that may do everything.
+    /// A session of the bootstrap role, which may do everything.
     #[must_use]
     pub fn session(&self) -> Session {
         Session::new(self.clone(), Identity::of(RoleId::BOOTSTRAP))
     }
 
-    /// A session that may do what a role may do.
+    /// A session with a role's rights.
     ///
     /// # Errors
-    /// Where there is no such role, or it may not log in here.
+    /// If there is no such role, or it may not log in.
     pub fn session_as(&self, role: &str) -> Result<Session> {
         let snapshot = self.shared.engine.snapshot();
         let id = privileges::may_log_in(snapshot.catalog(), role)?;
         Ok(Session::new(self.clone(), Identity::of(id)))
     }
 
-    /// What is known of a role, its password's verifier included.
+    /// A role's attributes, its password verifier included.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<Role> {
         self.shared.engine.snapshot().catalog().roles().named(name).cloned()
     }
 
-    /// The world that the database lives in.
+    /// The environment (files, clocks, threads) that the database runs in.
     #[must_use]
     pub fn env(&self) -> &Env {
         self.shared.engine.env()
     }
 
-    /// From now on, something lets go of its memory before rows or queries are refused.
+    /// Registers a cache that frees its memory before rows or queries are refused.
     pub fn lets_go_first(&self, spare: Weak<dyn Spare>) {
         if let Some(memory) = self.shared.engine.memory() {
             memory.lets_go_first(spare);
         }
     }
 
-    /// Bulk writes into a table: all rows or none.
+    /// Bulk writer into a table: all rows or none.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(self.clone(), RoleId::BOOTSTRAP, table)
     }
@@ -122,17 +123,17 @@ impl Database {
     /// Writes a checkpoint now, so that the next start reads less.
     ///
     /// # Errors
-    /// Where it could not be written; the database goes on without.
+    /// If the checkpoint cannot be written. The database goes on without it.
     pub fn checkpoint(&self) -> Result<()> {
         self.shared.engine.checkpoint().map(drop)
     }
 
-    /// Lets statements see the program around the database: who is connected to it.
+    /// Registers the surrounding program, so that statements see who is connected.
     pub fn surround(&self, surroundings: Arc<dyn Surroundings>) {
         *self.shared.surroundings.write() = Some(surroundings);
     }
 
-    /// What the data takes in memory, and the log on disk, in bytes.
+    /// Size of the data in memory and of the log on disk, in bytes.
     #[must_use]
     pub fn size(&self) -> (u64, u64) {
         let snapshot = self.shared.engine.snapshot();
@@ -140,19 +141,19 @@ impl Database {
         (memory, self.shared.engine.log_bytes())
     }
 
-    /// What the stages of writing have done since the database was opened.
+    /// Counters of the write pipeline's stages since the database was opened.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.shared.engine.figures()
     }
 
-    /// What the cache of plans has done since the database was opened.
+    /// Counters of the plan cache since the database was opened.
     #[must_use]
     pub fn plan_figures(&self) -> PlanFigures {
         self.shared.plans.figures()
     }
 
-    /// What the threads that plan statements are doing.
+    /// State of the threads that plan statements.
     #[must_use]
     pub fn planning_figures(&self) -> PlanningFigures {
         self.shared.planners.planning().figures()
@@ -161,20 +162,20 @@ impl Database {
     /// Ends all work and marks the log as closed.
     ///
     /// # Errors
-    /// Where the log could not be closed; what was acknowledged is safe all the same.
+    /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(self) -> Result<()> {
         self.shared.engine.close()
     }
 }
 
 impl DatabaseShared {
-    /// What sessions begin with.
+    /// Initial settings of sessions.
     pub(crate) fn defaults(&self) -> Defaults {
         let gathering = self.workers.get().map(|workers| workers.gathering());
         Defaults { durability: self.durability, gathering: gathering.unwrap_or_default() }
     }
 
-    /// Commits a transaction without holding up the thread.
+    /// Commits a transaction without blocking the thread.
     pub(crate) async fn commit(
         self: &Arc<Self>,
         transaction: Transaction,
@@ -190,7 +191,8 @@ impl DatabaseShared {
         }
     }
 
-    /// The same for rows of workers, of which most went ahead to them.
+    /// Like [`commit`](Self::commit), for a bulk load whose rows were mostly sent to the workers
+    /// already.
     pub(crate) async fn commit_load(
         self: &Arc<Self>,
         load: Box<dyn Load>,
@@ -200,8 +202,8 @@ impl DatabaseShared {
         workers::commit_load(self, load, transaction, durability).await
     }
 
-    /// The same for many rows of this database. They are encoded on a thread of their own, and a
-    /// cancel is heard until that is done.
+    /// Like [`commit`](Self::commit), for many rows of this database. They are encoded on a thread
+    /// of their own, and the commit can be canceled until that is done.
     pub(crate) async fn commit_bulks(
         &self,
         transaction: Transaction,
@@ -215,7 +217,7 @@ impl DatabaseShared {
         self.commit_write_set(write_set, durability).await
     }
 
-    /// The same, whoever else is asked to hold rows.
+    /// Like [`commit`](Self::commit), always in this database, even if workers hold the rows.
     pub(crate) async fn commit_here(
         &self,
         transaction: Transaction,
@@ -237,7 +239,7 @@ impl DatabaseShared {
             write_set,
             durability,
             Box::new(move |result| {
-                // Whoever waited may be gone; the group is committed all the same.
+                // The waiting task may be gone; the group is committed all the same.
                 let _ = sender.send(result);
             }),
         );
@@ -247,7 +249,7 @@ impl DatabaseShared {
 
 const SPILL_BYTES_MAX: u64 = 100 << 30;
 
-/// How a database is opened.
+/// Options to open a database with.
 #[derive(Clone)]
 pub struct DatabaseBuilder {
     env: Env,
@@ -287,58 +289,60 @@ impl DatabaseBuilder {
         self
     }
 
-    /// How many threads work on queries; the number of cores by default.
+    /// Number of threads that execute queries; the number of cores by default.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.options.threads = threads.max(1);
         self
     }
 
-    /// Over fewer rows one thread computes an aggregate; 100,000 by default.
+    /// Aggregates over fewer rows run on one thread; 100,000 by default.
     #[must_use]
     pub fn serial_rows(mut self, rows: usize) -> Self {
         self.serial_rows = rows;
         self
     }
 
-    /// How many bytes queries may take for sorting, joining and grouping before they spill to disk.
+    /// Memory of all queries for sorting, joining and grouping, in bytes, beyond which they spill
+    /// to disk.
     #[must_use]
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// How many bytes the process may have, as the system counts them. Rows are refused once seven
-    /// eighths are taken; queries spill or fail where all is.
+    /// Memory limit of the process in bytes, as the operating system counts them. Writes are
+    /// refused once seven eighths are used; queries spill or fail at the limit.
     #[must_use]
     pub fn process_memory_limit(mut self, bytes: u64) -> Self {
         self.process_memory_limit = Some(bytes);
         self
     }
 
-    /// Where queries spill to; the system's directory for temporary files by default.
+    /// Directory for spilled data; the system's directory for temporary files by default.
     #[must_use]
     pub fn spill_directory(mut self, directory: impl AsRef<Path>) -> Self {
         self.spill_directory = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// How many bytes all that is spilled may have together; 100 GiB by default.
+    /// Limit of all spilled data together, in bytes; 100 GiB by default.
     #[must_use]
     pub fn spill_limit(mut self, bytes: u64) -> Self {
         self.spill_bytes_max = bytes;
         self
     }
 
-    /// Computes on the threads and in the memory of another database: many fit into one process
-    /// so. What this one is told of threads, memory and spilling for queries does not count.
+    /// Executes queries on the threads and in the memory of another database, so that one process
+    /// can hold many. This builder's options for threads, memory and spilling of queries are
+    /// ignored.
     #[must_use]
     pub fn beside(mut self, other: &Database) -> Self {
         self.beside = Some(other.clone());
         self
     }
 
-    /// Who works on fused aggregates, if that is not threads of this process.
+    /// Scheduler of fused aggregates, in place of threads of this process.
     #[doc(hidden)]
     #[must_use]
     pub fn scheduler(mut self, scheduler: Arc<dyn QueryScheduler>) -> Self {
@@ -346,35 +350,35 @@ impl DatabaseBuilder {
         self
     }
 
-    /// What a write has survived when it is acknowledged.
+    /// Default durability of acknowledged writes.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How far the log may grow before a checkpoint shortens it, in bytes.
+    /// Size of the log, in bytes, at which a checkpoint is written.
     #[must_use]
     pub fn checkpoint_bytes(mut self, bytes: u64) -> Self {
         self.options.checkpoint_bytes = bytes;
         self
     }
 
-    /// Changes nothing: statements are always planned on threads of their own, whatever runtime
-    /// their sessions are used in.
+    /// Does nothing: statements are always planned on threads of their own, whatever runtime their
+    /// sessions are used in.
     #[must_use]
     pub fn hands_over(self) -> Self {
         self
     }
 
-    /// Who is told of long work.
+    /// Receiver of progress reports of long work.
     #[must_use]
     pub fn progress(mut self, progress: Arc<dyn Progress>) -> Self {
         self.options.progress = progress;
         self
     }
 
-    /// The world that the database lives in; the real one by default.
+    /// The environment (files, clocks, threads) to run in; the real one by default.
     #[must_use]
     pub fn env(mut self, env: Env) -> Self {
         self.env = env;
@@ -432,7 +436,8 @@ impl DatabaseBuilder {
         Planners::new(runtime, self.options.threads, self.aggregating()?, starter, allocated)
     }
 
-    /// Who works on fused aggregates: threads of this process, unless others were given.
+    /// Scheduler of fused aggregates: threads of this process unless [`scheduler`](Self::scheduler)
+    /// set another one.
     fn aggregating(&self) -> Result<Arc<dyn QueryScheduler>> {
         if let Some(given) = &self.scheduler {
             return Ok(Arc::clone(given));

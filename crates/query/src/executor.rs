@@ -1,9 +1,9 @@
-//! The threads that queries run on. They are apart from those that serve connections, so that an
-//! operator which is slow to give way holds up nobody else's messages: a cancel is heard, and its
-//! client told, whatever the operators do.
+//! The threads that queries run on. They are separate from those that serve connections, so that an
+//! operator that rarely yields does not delay messages: a cancel arrives, and its client gets an
+//! answer, whatever the operators do.
 //!
-//! A plan that finds too little memory before it has a row begins anew in a way that takes less
-//! (`sparing`): nobody has seen anything of it yet, and it sees the same snapshot.
+//! A plan that runs out of memory before its first row restarts as a memory-constrained plan
+//! (`sparing`). The restart is safe: no row was returned yet, and it reads the same snapshot.
 
 mod first_side;
 mod giving_way;
@@ -45,34 +45,35 @@ use crate::memory;
 use crate::panics::broke_down;
 use crate::stack::{self, STACK_BYTES};
 
-/// How many batches a query may be ahead of whoever takes them.
+/// Number of batches that a query may compute ahead of its consumer.
 const BATCHES_AHEAD: usize = 1;
 
-/// How often other tasks get their turn before a plan begins anew, to drop what they hold of it.
+/// Number of times that a plan yields before it restarts, so that its other tasks can drop what
+/// they hold.
 const TURNS_TO_LET_GO: usize = 1_000;
 
 pub(crate) struct Executor {
     /// `None` while it is being dropped.
     runtime: Option<Runtime>,
-    /// What all plans have allocated.
+    /// Memory that all statements have allocated.
     memory: Arc<StatementsMemory>,
 }
 
 impl Executor {
-    /// The one that runs what was planned with this configuration.
+    /// The executor of plans that were made with this configuration.
     pub(crate) fn of(config: &SessionConfig) -> Arc<Executor> {
         let executor = config.get_extension::<Executor>();
         executor.expect("every planner is given the database's executor")
     }
 
     /// # Errors
-    /// Where the system refuses threads.
+    /// If the system refuses threads.
     pub(crate) fn start(threads: usize, memory: StatementsMemory) -> Result<Executor> {
         halting::install();
         stack::leave_room();
         let runtime = Builder::new_multi_thread()
-            // More than there are cores, so that a short statement does not wait for a long one to
-            // give way: the system shares the cores out among them.
+            // Twice the cores, so that a short statement does not wait until a long one yields: the
+            // system divides the cores among the threads.
             .worker_threads(threads * 2)
             .thread_name("thalweg-query")
             .thread_stack_size(STACK_BYTES)
@@ -84,26 +85,27 @@ impl Executor {
         Ok(Executor { runtime: Some(runtime), memory: Arc::new(memory) })
     }
 
-    /// Starts a plan. Dropping its rows ends it and the tasks that it started, as soon as they give
-    /// way or its scans look at [`Stop`].
+    /// Starts a plan. Dropping its rows ends it and the tasks that it started, as soon as they
+    /// yield or its scans check [`Stop`].
     pub(crate) fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Rows {
         self.run_in(plan, TaskContext::from(state))
     }
 
-    /// [`Executor::run`], with a context that is there already.
+    /// Like [`Executor::run`], with an existing context.
     pub(crate) fn run_in(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
         let stop = self.stop_for(context.memory_pool());
         let Running { work, batches, stop } = Running::of(plan, context, stop);
         Rows { batches, work: Some(self.elsewhere(work)), stop, last: None }
     }
 
-    /// [`Executor::run_in`], of which whoever asks does what can be done without waiting: a plan
-    /// with little to do is at its end then, and two changes of threads took as long as all of it.
+    /// Like [`Executor::run_in`], but the calling thread polls the plan once first. A small plan
+    /// ends within that poll, and so saves two thread switches, which would take as long as the
+    /// plan itself.
     pub(crate) fn begin_here(&self, plan: Arc<dyn ExecutionPlan>, context: TaskContext) -> Rows {
         let stop = self.stop_for(context.memory_pool());
         let Running { mut work, batches, stop } = Running::of(plan, context, stop);
         let inside = self.runtime().enter();
-        // Whoever goes on polls first, and is woken then.
+        // The task that continues the work polls it first, and registers its own waker then.
         let mut unwoken = Context::from_waker(Waker::noop());
         let first = AssertUnwindSafe(|| stack::roomy(|| work.as_mut().poll(&mut unwoken)));
         let first = catch_unwind(first);
@@ -119,8 +121,8 @@ impl Executor {
         Rows { batches, work: Some(work), stop, last: None }
     }
 
-    /// Plans a statement on the thread that asks. What planning allocates counts up to its end, as
-    /// that of a plan does while it runs.
+    /// Plans a statement on the calling thread. Until planning ends, its allocations count like
+    /// those of a running plan.
     pub(crate) async fn counted<T>(
         &self,
         state: &SessionState,
@@ -139,7 +141,7 @@ impl Executor {
         .await
     }
 
-    /// For work of a statement that reserves in a pool.
+    /// A [`Stop`] for work of a statement that reserves memory in `pool`.
     fn stop_for(&self, pool: &Arc<dyn MemoryPool>) -> Arc<Stop> {
         Arc::new(Stop::with_memory(self.memory_for(pool)))
     }
@@ -153,7 +155,7 @@ impl Executor {
         Work::Elsewhere(AbortOnDropHandle::new(self.runtime().spawn(work)))
     }
 
-    /// For tasks that are to run on these threads.
+    /// Handle to spawn tasks on these threads.
     pub(crate) fn handle(&self) -> Handle {
         self.runtime().handle().clone()
     }
@@ -162,8 +164,8 @@ impl Executor {
         self.runtime.as_ref().expect("in place until the executor is dropped")
     }
 
-    /// Takes the rows that something makes, which runs on these threads as plans do. Tasks that it
-    /// starts may work for other takers of the same work as well: they end with the work.
+    /// Runs `making` on these threads and returns its rows. Tasks that it starts may also serve
+    /// other consumers of the same work, so they end with `work` and not with these rows.
     pub(crate) fn take(&self, work: &Arc<Stop>, making: impl Making) -> Rows {
         let (sender, batches) = channel(BATCHES_AHEAD);
         let mut taker = Taker::new(sender, Arc::clone(work));
@@ -172,7 +174,7 @@ impl Executor {
         Rows { batches, work: Some(work), stop: Arc::default(), last: None }
     }
 
-    /// Does something to its end on these threads, whatever becomes of whoever waits for it.
+    /// Runs work to its end on these threads, even if the caller goes away.
     pub(crate) async fn to_its_end<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,
@@ -186,14 +188,14 @@ impl Executor {
 
 impl Drop for Executor {
     fn drop(&mut self) {
-        // The last user may well be a task of some runtime, which must not wait for threads.
+        // The last owner may be a task of a runtime, which must not block on threads.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// A plan that nobody polls yet.
+/// A plan that is not polled yet.
 struct Running {
     work: BoxFuture<'static, PlanResult<()>>,
     batches: Receiver<RecordBatch>,
@@ -211,7 +213,7 @@ impl Running {
     }
 }
 
-/// Something that comes to have rows.
+/// A future that resolves to a stream of rows.
 pub(crate) trait Making:
     Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static
 {
@@ -219,7 +221,7 @@ pub(crate) trait Making:
 
 impl<T: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static> Making for T {}
 
-/// Whoever waits for a plan's rows.
+/// Sends a plan's rows to their consumer.
 struct Taker {
     batches: Sender<RecordBatch>,
     has_rows: bool,
@@ -239,7 +241,7 @@ impl Taker {
         let (first, of_first) = (Arc::clone(&plan), Arc::clone(&context));
         match self.forward(async move { execute_stream(first, of_first) }).await {
             Err(error) if !self.has_rows && is_shortage(&error) => {
-                // What the plan holds goes with it.
+                // `sparing` consumes the plan, which drops all that it holds.
                 let Ok(Some(Sparing { plan, sorts })) = sparing(plan) else { return Err(error) };
                 let context = Arc::new(memory::sparing(&context, sorts)?);
                 self.until_let_go().await;
@@ -249,7 +251,7 @@ impl Taker {
         }
     }
 
-    /// Waits until the tasks of the first attempt, which were ended, have dropped what they hold.
+    /// Waits until the ended tasks of the first attempt have dropped what they hold.
     async fn until_let_go(&self) {
         let memory = self.stop.memory();
         for _ in 0..TURNS_TO_LET_GO {
@@ -272,7 +274,7 @@ impl Taker {
         Ok(())
     }
 
-    /// The next batch, unless the statement has too much memory.
+    /// The next batch, or an error if the statement has too much memory.
     async fn next(&self, rows: &mut SendableRecordBatchStream) -> PlanResult<Option<RecordBatch>> {
         poll_fn(|context| {
             let memory = self.stop.memory();
@@ -292,7 +294,7 @@ impl Taker {
     }
 }
 
-/// Whether there was too little memory.
+/// True if an error reports too little memory.
 fn is_shortage(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::ResourcesExhausted(_) => true,
@@ -304,20 +306,21 @@ fn is_shortage(error: &DataFusionError) -> bool {
     }
 }
 
-/// What stops the plan that a context belongs to. A task is dropped where it gives way, and a join
-/// that finds nothing reads batch after batch before it does.
+/// The [`Stop`] of the plan that a context belongs to. Scans check it themselves, because a task
+/// can only be dropped where it yields, and a join that finds no match reads many batches before it
+/// does.
 pub(crate) fn stop_of(context: &TaskContext) -> Option<Arc<Stop>> {
     context.session_config().get_extension::<Stop>()
 }
 
-/// The rows of a plan that runs on other threads, or ran already.
+/// The rows of a plan that runs on other threads or has ended.
 pub(crate) struct Rows {
     batches: Receiver<RecordBatch>,
-    /// `None` after the end was told.
+    /// `None` after the end was reported.
     work: Option<Work>,
     stop: Arc<Stop>,
-    /// The batch that was taken last. Whoever took it is done with it, as a rule, when they ask for
-    /// the next one: so it is freed here, where that is seen.
+    /// The batch that was taken last. Its consumer is usually done with it when it asks for the
+    /// next one, so it is freed here, where the plan's memory is counted.
     last: Option<RecordBatch>,
 }
 
@@ -335,7 +338,7 @@ impl Rows {
 
 enum Work {
     Elsewhere(AbortOnDropHandle<PlanResult<()>>),
-    /// How it ended.
+    /// The work's result.
     Done(PlanResult<()>),
 }
 
@@ -391,7 +394,7 @@ mod tests {
         Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())))
     }
 
-    /// How many rows a plan has that begins on the thread of the test, and whether it ended there.
+    /// Number of rows of a plan that begins on the test's thread, and true if it ended there.
     fn begun(plan: Arc<dyn ExecutionPlan>) -> (PlanResult<usize>, bool) {
         let executor = Executor::start(1, StatementsMemory::default()).unwrap();
         let rows = executor.begin_here(plan, TaskContext::default());

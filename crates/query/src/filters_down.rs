@@ -1,9 +1,9 @@
 //! A guard around DataFusion's pass that moves filters down in executable plans.
 //!
-//! Where a projection gives two columns of one name, as that of a join whose sides changed places
-//! does, that pass takes the one for the other: a filter of one side of an outer join was moved to
-//! the other side, and rows came that should not have. Plans for people's filters are left as they
-//! are then; all that can be moved was moved while the plan was a logical one.
+//! If a projection has two columns of one name, as after a join whose sides were swapped, that pass
+//! confuses them: it moved a filter of one side of an outer join to the other side, and the result
+//! had wrong rows. The guard skips the pass for such plans. Filters were already moved down in the
+//! logical plan, so little is lost.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use datafusion::physical_plan::projection::ProjectionExec;
 
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// What DataFusion calls its pass.
+/// DataFusion's name of the pass.
 const GUARDED: &str = "FilterPushdown";
 
-/// The same passes, of which that one is guarded.
+/// Wraps that pass in the guard, and leaves the others as they are.
 pub(crate) fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
     let guard = |rule: Rule| -> Rule {
         if rule.name() == GUARDED { Arc::new(FiltersDown(rule)) } else { rule }
@@ -53,7 +53,7 @@ impl PhysicalOptimizerRule for FiltersDown {
     }
 }
 
-/// Whether a filter may meet a projection on its way down that has two columns of one name.
+/// True if a filter has a projection with two columns of one name below it.
 fn may_be_mistaken(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
     plan.exists(|plan| match plan.is::<FilterExec>() {
         true => plan.exists(|below| Ok(doubles_names(below))),

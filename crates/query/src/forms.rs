@@ -1,9 +1,9 @@
-//! Rows in the form in which a client reads them, where others have encoded them already.
+//! Rows already encoded in the form that a client reads.
 //!
-//! Whoever serves a client says the form that the client reads ([`RowForm`]) when it runs a
-//! statement. Where the rows lie on workers, and nothing is left to be computed here, the outcome
-//! has the bytes that the workers made ([`Encoded`]), which nobody opens on their way. All other
-//! outcomes have record batches, whatever was asked for.
+//! A client's front end passes the form that the client reads ([`RowForm`]) when it runs a
+//! statement. If the rows lie on workers and the gateway has nothing left to compute, the outcome
+//! holds the workers' bytes ([`Encoded`]), which the gateway relays without decoding. All other
+//! outcomes hold record batches, whatever form was requested.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,26 +20,27 @@ use thalweg_types::Result;
 pub enum RowForm {
     #[default]
     Batches,
-    /// PostgreSQL's `DataRow` messages. Whoever reads these reads `CopyData` behind a `COPY`.
+    /// PostgreSQL's `DataRow` messages. The client of a `COPY` gets `CopyData` instead.
     DataRows(ValueForms),
-    /// PostgreSQL's `CopyData` messages, one for each row. What stands ahead of the first row and
-    /// behind the last one is missing.
+    /// PostgreSQL's `CopyData` messages, one for each row, without the header before the first row
+    /// and the trailer after the last.
     CopyData(Box<WriteOptions>),
-    /// gRPC messages of Arrow Flight, behind the one that tells the schema.
+    /// gRPC messages of Arrow Flight, without the schema message that precedes them.
     Flight,
 }
 
 /// The forms of values in `DataRow` messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueForms {
-    /// All in text.
+    /// All columns as text.
     Text,
-    /// One for each column.
+    /// One form for each column.
     Each(Arc<[ValueFormat]>),
 }
 
 impl ValueForms {
-    /// The form of each of so many columns; `None` where it is said for another number.
+    /// The form of each of `columns` columns; `None` if the forms are for another number of
+    /// columns.
     #[must_use]
     pub fn of(&self, columns: usize) -> Option<Vec<ValueFormat>> {
         match self {
@@ -49,14 +50,14 @@ impl ValueForms {
     }
 }
 
-/// A few rows in a form, as bytes.
+/// A few encoded rows.
 #[derive(Debug, Default)]
 pub struct Encoded {
     pub rows: u64,
     pub bytes: usize,
-    /// One behind the other.
+    /// Consecutive parts of the encoded bytes.
     pub pieces: VecDeque<Bytes>,
 }
 
-/// Encoded rows as they come.
+/// Stream of encoded rows.
 pub type EncodedStream = Pin<Box<dyn Stream<Item = Result<Encoded>> + Send>>;

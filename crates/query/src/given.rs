@@ -1,4 +1,4 @@
-//! What `EXPLAIN ANALYZE` tells of operators of our own: how long they took, and what they gave.
+//! Metrics of Thalweg's own operators for `EXPLAIN ANALYZE`: time, rows and bytes.
 
 use arrow::array::RecordBatch;
 use datafusion::physical_plan::metrics::{
@@ -8,15 +8,15 @@ use thalweg_formats::flight::weight;
 
 /// Time, rows and bytes of one partition.
 ///
-/// The bytes are those of the rows. DataFusion counts whole buffers, of which batches that are
-/// slices of one chunk have but a part each.
+/// The bytes are those of the rows. DataFusion would count whole buffers, although a batch that is
+/// a slice of a chunk uses only a part of them.
 pub struct Given {
     baseline: BaselineMetrics,
     bytes: Count,
 }
 
 impl Given {
-    /// The figures of a partition among those of its operator.
+    /// Registers one partition's metrics in those of its operator.
     #[must_use]
     pub fn by(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Given {
         Given {
@@ -25,12 +25,13 @@ impl Given {
         }
     }
 
+    /// Computing time of the partition.
     #[must_use]
     pub fn time(&self) -> &Time {
         self.baseline.elapsed_compute()
     }
 
-    /// A batch is handed on.
+    /// Counts a batch that the operator emits.
     pub fn count(&self, batch: &RecordBatch) {
         self.baseline.record_output(batch.num_rows());
         self.bytes.add(batch.columns().iter().map(weight).sum());

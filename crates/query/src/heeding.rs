@@ -1,9 +1,9 @@
-//! Passes of the planner heed cancels and limits.
+//! Cancellation and limit checks in the planner's passes.
 //!
-//! Planning gives its thread to nobody, and takes seconds where a statement has a hundred thousand
-//! values. So each pass looks whether its statement was canceled, and is within its limits, before
-//! it begins; passes that DataFusion applies to one operator at a time look at each operator. So do
-//! DataFusion's translation of SQL, at each relation and operator, and the steps between passes.
+//! Planning does not yield its thread, and takes seconds for a statement with a hundred thousand
+//! values. So each pass has a cancellation check and a check of limits before it begins. Passes
+//! that DataFusion applies to one operator at a time check at each operator. DataFusion's
+//! translation of SQL checks at each relation and operator, and so do the steps between passes.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use thalweg_dialect::stop;
 use crate::cancel;
 use crate::planning::limits;
 
-/// Makes all passes of a planner heed cancels.
+/// Adds a cancellation check to all passes of a planner.
 pub(crate) fn heed(builder: &mut SessionStateBuilder) {
     let analyzing = builder.analyzer().iter_mut().map(|analyzer| &mut analyzer.rules);
     for rule in analyzing.flatten() {
@@ -55,14 +55,13 @@ pub(crate) fn heed(builder: &mut SessionStateBuilder) {
 }
 
 /// # Errors
-/// What to say of the cancel, where what is planned was canceled; 53200 where it takes too much
-/// memory.
+/// The cancel's error if the statement was canceled; 53200 if planning takes too much memory.
 pub(crate) fn go_on() -> Result<()> {
     cancel::check().map_err(external)?;
     stop::go_on().map_err(external)
 }
 
-/// Heeds cancels while DataFusion makes a plan of SQL, and plans nothing itself.
+/// Checks for cancels while DataFusion translates SQL to a plan. It plans nothing itself.
 #[derive(Debug)]
 struct Translation;
 

@@ -13,6 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 pub use datafusion::physical_plan::PlanProperties;
 pub use datafusion::physical_plan::execution_plan::ReplaceChildrenOptions;
 
+/// A physical operator with its inputs, shared between plans.
 pub type Plan = Arc<dyn ExecutionPlan>;
 
 /// The single input among the children of an operator over one input.

@@ -136,7 +136,7 @@ fn each_expression(tree: &Tree, visit: &mut impl FnMut(&Expr) -> bool) {
     }
 }
 
-/// `CAST(value AS the field's type)`; NULL where there is no value.
+/// `CAST(value AS the field's type)`; NULL if there is no value.
 ///
 /// # Errors
 /// If the value has no text.

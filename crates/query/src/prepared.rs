@@ -52,6 +52,7 @@ impl Prepared {
         Prepared { inner: Arc::default() }
     }
 
+    /// True if the text holds no statement, only blanks and comments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.inner.parsed.is_none()
@@ -98,6 +99,7 @@ impl Prepared {
         self.inner.parsed.as_ref().map(|parsed| &parsed.statement)
     }
 
+    /// The statement's text as the client sent it.
     #[must_use]
     pub fn sql(&self) -> &Arc<str> {
         &self.inner.sql

@@ -100,21 +100,25 @@ impl ScramVerifier {
         self.stored_key.ct_eq(&tried.stored_key).into()
     }
 
+    /// Iteration count of the password's key derivation (PBKDF2).
     #[must_use]
     pub fn iterations(&self) -> u32 {
         self.iterations.get()
     }
 
+    /// Salt of the password's key derivation.
     #[must_use]
     pub fn salt(&self) -> &[u8] {
         &self.salt
     }
 
+    /// `StoredKey` of RFC 5802, against which the server checks a client's proof.
     #[must_use]
     pub fn stored_key(&self) -> &[u8] {
         &self.stored_key
     }
 
+    /// `ServerKey` of RFC 5802, with which the server signs its answer.
     #[must_use]
     pub fn server_key(&self) -> &[u8] {
         &self.server_key

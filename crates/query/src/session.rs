@@ -67,6 +67,8 @@ pub struct Session {
     form: RowForm,
 }
 
+/// State of a session's transaction block, as PostgreSQL's protocol reports it after each
+/// statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
     /// No block is open: each statement is a transaction of its own.
@@ -128,11 +130,13 @@ impl Session {
         })
     }
 
+    /// A handle with which other tasks cancel this session's statements.
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         self.cancels.handle()
     }
 
+    /// State of the transaction block between statements.
     #[must_use]
     pub fn transaction(&self) -> TransactionStatus {
         match &self.block {
@@ -284,7 +288,7 @@ impl Session {
         self.note_failure(found)
     }
 
-    /// Forgets a prepared statement; does nothing where there is none.
+    /// Drops a prepared statement; does nothing if there is none.
     pub fn forget_prepared(&mut self, name: &str) {
         let _ = self.prepared.remove(name);
     }

@@ -43,6 +43,7 @@ pub struct Activity {
     pub statement: String,
 }
 
+/// State of a session, as `pg_stat_activity.state` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActivityState {
     Active,

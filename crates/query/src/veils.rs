@@ -227,6 +227,7 @@ impl Veil {
         Ok(Veil { input, hides, properties: Arc::new(properties) })
     }
 
+    /// The facts that this barrier hides from the operators above it.
     #[must_use]
     pub fn hides(&self) -> Hides {
         self.hides

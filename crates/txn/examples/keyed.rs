@@ -113,7 +113,7 @@ fn main() {
         );
     }
     drop(engine);
-    // What stays is in a directory for temporary files.
+    // If this fails, the files stay in the directory for temporary files.
     let _ = std::fs::remove_dir_all(directory);
 }
 

@@ -1,4 +1,5 @@
-//! What opening a database costs: `cargo run --release -p thalweg-txn --example recovery DIR`.
+//! Measures the cost of opening a database: `cargo run --release -p thalweg-txn --example recovery
+//! DIR`.
 //!
 //! In an empty directory it first loads TPC-H's lineitem, once to be recovered from the log alone
 //! and once from a checkpoint; in a directory from an earlier run it only opens these databases.

@@ -1,4 +1,4 @@
-//! How one write set changes the writing halves, and what the log is told about it.
+//! Applies a write set to the tables' writing halves, and encodes its log record.
 
 use thalweg_store::{Effect, Placed, Table, arrow_schema, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// Applies a write set as group `lsn`.
 ///
 /// # Errors
-/// The first change that does not fit. `effects` then holds what was done so far, to be undone.
+/// If a change does not fit. `effects` then holds the changes so far, for the caller to undo.
 pub(crate) fn apply(
     stage: &mut TransactionStage,
     write_set: WriteSet,
@@ -34,10 +34,10 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// The tables that the changes were made for still have the rows that the transaction saw.
+/// Checks that the tables that the transaction relies on still have the rows that it saw.
 fn check_relied_on(stage: &TransactionStage, write_set: &WriteSet) -> Result<()> {
     for id in &write_set.relied_on {
-        // What to say of a table that is gone, its changes know.
+        // A missing table is reported when its changes are applied.
         let Some(writer) = stage.tables.get(id) else { continue };
         if writer.changed > write_set.snapshot {
             return Err(changed_meanwhile(&writer.table.schema().name));
@@ -86,7 +86,7 @@ fn apply_catalog(
     Ok(())
 }
 
-/// The values that existing rows get in the columns that an altered schema adds.
+/// The values of existing rows in the columns that an altered schema adds.
 pub(crate) fn added_values(
     before: &Catalog,
     after: &TableSchema,
@@ -96,7 +96,8 @@ pub(crate) fn added_values(
     let old = &before.table(after.id).ok_or_else(table_is_gone)?.schema;
     let mut added = after.clone();
     added.columns.retain(|column| old.position(column.id).is_none());
-    // Where no row is alive, or each gets a value of its own, it is NULL whatever the column takes.
+    // If no row is alive, or each gets a value of its own, the common value is NULL even for
+    // columns that are NOT NULL.
     added.columns.iter_mut().for_each(|column| column.nullable = true);
     let row = codec::decode_batch(&arrow_schema(&added), encoded)?;
     Ok(added.columns.iter().map(|column| column.id).zip(row.columns().iter().cloned()).collect())
@@ -154,7 +155,7 @@ fn change_rows(
     Ok(())
 }
 
-/// Appends rows in their order. Chunks that follow each other come in together.
+/// Appends rows in their order. Consecutive chunks are added together.
 fn append(
     table: &mut Table,
     id: TableId,

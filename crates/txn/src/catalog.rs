@@ -1,4 +1,4 @@
-//! The catalog: every object that SQL can name. Immutable; a change makes a new one.
+//! The catalog: every object that SQL can name. It is immutable; a change makes a new catalog.
 //!
 //! Changes travel in the same groups as rows, so that a schema and the rows under it never
 //! disagree.
@@ -20,22 +20,24 @@ pub use roles::{
     BOOTSTRAP_ROLE, Membership, Role, RoleChange, RoleId, RoleOption, Roles, Secret, no_role,
 };
 
-/// The namespace that holds objects whose name gives none.
+/// The namespace of unqualified names.
 pub const DEFAULT_NAMESPACE: &str = "public";
 
 /// A table and when its schema last changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableEntry {
     pub schema: Arc<TableSchema>,
-    /// The group that created or altered the table last: rows prepared for another one do not fit.
+    /// The group that last created or altered the table. Rows prepared for another version do not
+    /// fit.
     pub version: Lsn,
 }
 
+/// A view: a named query without rows of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// The query's text.
     pub query: String,
-    /// Names for its columns, where the definition gave them.
+    /// Names of its columns; empty if the definition gave none.
     pub columns: Vec<String>,
 }
 
@@ -45,11 +47,11 @@ pub struct ExternalTable {
     pub location: String,
     pub format: String,
     pub options: BTreeMap<String, String>,
-    /// Columns as `name type` in SQL; empty where the files tell.
+    /// Names and SQL types of the columns; empty if the files determine them.
     pub columns: Vec<(String, String)>,
 }
 
-/// What one name in a namespace stands for.
+/// Object behind a name in a namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Object {
     Table(TableEntry),
@@ -58,7 +60,7 @@ pub enum Object {
 }
 
 impl Object {
-    /// What people call such an object.
+    /// The kind's name for messages.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -77,14 +79,15 @@ type IndexNames = BTreeMap<String, BTreeMap<String, TableId>>;
 pub struct Catalog {
     namespaces: BTreeMap<String, Arc<BTreeMap<String, Object>>>,
     names: BTreeMap<TableId, (String, String)>,
-    // What databases had before there were indexes: none.
+    // Databases written before indexes existed have none.
     #[serde(default)]
     indexes: Arc<IndexNames>,
-    /// Greater than the id of every table that ever was.
+    /// Greater than the id of every table that ever existed.
     next_table_id: u32,
-    /// The group that changed the catalog last; tells prepared plans whether they still fit.
+    /// The group that last changed the catalog. Cached plans compare it to see if they are still
+    /// valid.
     version: Lsn,
-    // What databases had before there were roles: the bootstrap role, which owns everything.
+    // Databases written before roles existed have the bootstrap role, which owns everything.
     #[serde(default)]
     roles: Arc<Roles>,
     #[serde(default)]
@@ -117,10 +120,10 @@ pub enum CatalogChange {
     CreateTable {
         schema: TableSchema,
     },
-    /// Also renames: the new schema's name and namespace are what counts.
+    /// Also renames: the new schema holds the new name and namespace.
     AlterTable {
         schema: TableSchema,
-        /// For added columns, the value that existing rows get, as an encoded batch of one row.
+        /// For added columns, the value of existing rows, as an encoded batch of one row.
         added: Option<Vec<u8>>,
         /// The table's version that the change was made for.
         expected: Option<Lsn>,
@@ -128,7 +131,7 @@ pub enum CatalogChange {
     DropTable {
         id: TableId,
     },
-    /// Takes the place of a view, or of an external table, of that name.
+    /// Creates a view or an external table. With `replace`, it replaces one of that name.
     Define {
         namespace: String,
         name: String,
@@ -145,26 +148,30 @@ pub enum CatalogChange {
 }
 
 impl Catalog {
+    /// The group that last changed the catalog.
     #[must_use]
     pub fn version(&self) -> Lsn {
         self.version
     }
 
+    /// An id greater than that of every table that ever existed.
     #[must_use]
     pub fn next_table_id(&self) -> u32 {
         self.next_table_id
     }
 
+    /// The names of all namespaces, in ascending order.
     pub fn namespaces(&self) -> impl Iterator<Item = &str> {
         self.namespaces.keys().map(String::as_str)
     }
 
+    /// True if the namespace exists, even if it is empty.
     #[must_use]
     pub fn has_namespace(&self, name: &str) -> bool {
         self.namespaces.contains_key(name)
     }
 
-    /// The objects of a namespace by name; none where there is no such namespace.
+    /// The objects of a namespace, ascending by name; none if the namespace does not exist.
     pub fn objects(&self, namespace: &str) -> impl Iterator<Item = (&str, &Object)> {
         self.namespaces
             .get(namespace)
@@ -172,11 +179,14 @@ impl Catalog {
             .flat_map(|objects| objects.iter().map(|(name, object)| (name.as_str(), object)))
     }
 
+    /// The table, view or external table of this name. Indexes are found by
+    /// [`table_of_index`](Self::table_of_index).
     #[must_use]
     pub fn object(&self, namespace: &str, name: &str) -> Option<&Object> {
         self.namespaces.get(namespace)?.get(name)
     }
 
+    /// A table by its id, which survives renames.
     #[must_use]
     pub fn table(&self, id: TableId) -> Option<&TableEntry> {
         let (namespace, name) = self.names.get(&id)?;
@@ -186,6 +196,7 @@ impl Catalog {
         }
     }
 
+    /// All tables, ascending by id.
     pub fn tables(&self) -> impl Iterator<Item = &TableEntry> {
         self.names.keys().filter_map(|id| self.table(*id))
     }
@@ -196,18 +207,19 @@ impl Catalog {
         self.table(*self.indexes.get(namespace)?.get(name)?)
     }
 
+    /// All roles and their memberships.
     #[must_use]
     pub fn roles(&self) -> &Roles {
         &self.roles
     }
 
-    /// The owner of an object and what was granted on it.
+    /// The owner of an object, and the grants on it.
     #[must_use]
     pub fn access(&self, object: &Securable) -> &Access {
         self.access.of(object)
     }
 
-    /// All that is held on an object: by its owner, then by others.
+    /// All privileges on an object: the owner's first, then those granted to others.
     pub fn grants(&self, object: &Securable) -> impl Iterator<Item = Grant> {
         let access = self.access(object);
         let all = object.all_privileges();
@@ -220,8 +232,8 @@ impl Catalog {
         std::iter::once(owner).chain(access.grants().iter().copied())
     }
 
-    /// What a role may do with an object, by all that it has: ownership, grants to itself, to
-    /// everybody, and to the roles whose privileges it has. A role that is gone may do nothing.
+    /// Effective privileges of a role on an object: by ownership, and by grants to itself, to
+    /// everybody, and to the roles whose privileges it has. A dropped role has none.
     #[must_use]
     pub fn privileges(&self, role: RoleId, object: &Securable) -> Privileges {
         let access = self.access(object);
@@ -257,7 +269,7 @@ impl Catalog {
     /// The catalog after a change, made by the group `lsn`.
     ///
     /// # Errors
-    /// Where a name is taken, or an object is missing or was altered meanwhile.
+    /// If a name is taken, or an object is missing or was altered meanwhile.
     pub fn after(&self, change: &CatalogChange, lsn: Lsn) -> Result<Catalog> {
         let mut next = self.clone();
         next.version = lsn;
@@ -309,7 +321,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes the names of a table's indexes in.
+    /// Adds the names of a table's indexes.
     fn add_indexes(&mut self, schema: &TableSchema) -> Result<()> {
         for index in &schema.indexes {
             let name = &index.key.name;
@@ -334,7 +346,7 @@ impl Catalog {
         }
     }
 
-    /// Whether something in a namespace has the name.
+    /// True if an object or index of a namespace has the name.
     fn is_taken(&self, namespace: &str, name: &str) -> bool {
         self.object(namespace, name).is_some() || self.table_of_index(namespace, name).is_some()
     }
@@ -388,7 +400,7 @@ impl Catalog {
         Arc::make_mut(&mut self.roles).change(change)
     }
 
-    /// A role that owns something, or was granted something, stays.
+    /// Fails if a role owns an object or holds a grant, and so cannot be dropped.
     fn is_not_needed(&self, id: RoleId) -> Result<()> {
         let role = self.roles.get(id).ok_or_else(|| roles::no_role_with(id))?;
         if id.is_built_in() {
@@ -414,7 +426,7 @@ impl Catalog {
         Err(Error::new(SqlState::DEPENDENT_OBJECTS, message).with_detail(depend.join("\n")))
     }
 
-    /// `table t`, `view s.v`, `schema s`: how people are told of an object.
+    /// `table t`, `view s.v`, `schema s`: an object's description for messages.
     #[must_use]
     pub fn description(&self, object: &Securable) -> String {
         match object {
@@ -471,16 +483,16 @@ impl Catalog {
     }
 }
 
-/// Changes of a catalog as they travel.
+/// Encodes catalog changes for the log and for other nodes.
 ///
 /// # Panics
-/// Never: they have only string keys.
+/// Never, since catalog changes have only string keys.
 #[must_use]
 pub fn encode_changes(changes: &[CatalogChange]) -> Vec<u8> {
     serde_json::to_vec(changes).expect("a catalog change has only string keys")
 }
 
-/// A number that tells schemas of one table apart: rows that were made for one are not written to
+/// A hash of a table's schema. It keeps rows that were made for one schema from being written to
 /// another.
 #[must_use]
 pub fn fingerprint(table: &TableSchema) -> u64 {
@@ -491,10 +503,10 @@ pub fn fingerprint(table: &TableSchema) -> u64 {
     })
 }
 
-/// What [`encode_changes`] made.
+/// Decodes the output of [`encode_changes`].
 ///
 /// # Errors
-/// Where these are none.
+/// If the bytes are no catalog changes.
 pub fn decode_changes(encoded: &[u8]) -> Result<Vec<CatalogChange>> {
     serde_json::from_slice(encoded)
         .map_err(|error| Error::corrupt(format!("changes of a catalog are damaged: {error}")))
@@ -518,7 +530,7 @@ pub fn name_taken(name: &str) -> Error {
     Error::new(SqlState::DUPLICATE_TABLE, format!("relation \"{name}\" already exists"))
 }
 
-/// The error of one who writes to a table that is gone.
+/// The error of a write to a table that was dropped.
 pub(crate) fn table_is_gone() -> Error {
     Error::new(
         SqlState::SERIALIZATION_FAILURE,

@@ -1,7 +1,7 @@
 //! Checkpoints: a snapshot written to one file while writes go on.
 //!
-//! An open chunk is written as far as the snapshot shows it; replay opens it again where the log
-//! goes on appending to it.
+//! An open chunk is written up to the snapshot's last row. Replay reopens it if the log appends to
+//! it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::Ordering;
@@ -24,10 +24,11 @@ use crate::transaction_stage::Request;
 const CATALOG_SECTION: u32 = 1;
 const CHUNK_SECTION: u32 = 2;
 
-/// A checkpoint that would free less of the log than this part of its own size is not worth it.
+/// A checkpoint is worthwhile only if it frees at least this fraction (one eighth) of its own size
+/// of the log.
 pub(crate) const CHECKPOINT_SHARE: u64 = 8;
 
-/// The first section: everything but the chunks.
+/// The first section: everything except the chunks.
 #[derive(Serialize, Deserialize)]
 struct Header {
     catalog: Catalog,
@@ -37,12 +38,12 @@ struct Header {
 #[derive(Serialize, Deserialize)]
 struct TableHeader {
     id: TableId,
-    /// The number that the next chunk takes.
+    /// The number of the next chunk.
     next_chunk: u32,
     identities: Vec<(ColumnId, i64)>,
 }
 
-/// Writes a checkpoint of what is durable now, then lets older parts of the log go.
+/// Writes a checkpoint of the durable state, then removes log segments that it covers.
 pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     let Some(directory) = &shared.directory else { return Ok(Lsn(0)) };
     let (began_micros, began) = (shared.env.clock.now_micros(), shared.env.clock.monotonic());
@@ -65,7 +66,7 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     Ok(position)
 }
 
-/// Writes the file; `written_bytes` is how far it came.
+/// Writes the file. `written_bytes` receives the number of bytes written, also on failure.
 fn write_file(
     shared: &Shared,
     directory: &DataDirectory,
@@ -88,10 +89,11 @@ fn write_file(
     Ok(())
 }
 
-/// From where on the log is needed besides a checkpoint whose snapshot is taken after this call.
+/// The first group whose log record is still needed beside a checkpoint whose snapshot is taken
+/// after this call.
 ///
-/// Groups after the snapshot may take in chunks that were staged before it. Those whose group is
-/// not published yet hold the floor; those that are staged from now on come after the last group.
+/// Groups after the snapshot may refer to chunks that were staged before it. Chunks whose group is
+/// not published yet hold the floor; chunks staged from now on come after the last group.
 pub(crate) fn first_needed(shared: &Shared) -> Lsn {
     let published = shared.publisher.snapshot().lsn();
     shared.staging.floor().map_or(published, |floor| floor.min(published))
@@ -130,7 +132,7 @@ fn table_header(id: TableId, state: &TableState) -> TableHeader {
     }
 }
 
-/// The dead rows' bitmap with its length before it; then the chunk.
+/// Encodes a chunk's section: the length of the dead rows' bitmap, the bitmap, then the chunk.
 fn chunk_section(view: &ChunkView) -> (Vec<u8>, Vec<u8>) {
     let dead = view.dead().map(bitmap_bytes).unwrap_or_default();
     let mut head = (dead.len() as u64).to_le_bytes().to_vec();
@@ -142,7 +144,7 @@ fn section_id(table: TableId, chunk: u32) -> u64 {
     (u64::from(table.0) << 32) | u64::from(chunk)
 }
 
-/// The state that a checkpoint holds.
+/// The state read from a checkpoint.
 pub(crate) struct Restored {
     pub(crate) lsn: Lsn,
     pub(crate) catalog: Arc<Catalog>,

@@ -1,7 +1,7 @@
 //! The disk stage: one thread that makes groups durable, publishes them and acknowledges them.
 //!
-//! It takes everything that is ready, writes it with one call, syncs once, and only then lets
-//! anybody know: durable, then visible, then acknowledged.
+//! It takes all groups that are ready, writes them with one call and syncs once (group commit).
+//! Only then it publishes and acknowledges them: durable, then visible, then acknowledged.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,11 +21,11 @@ use crate::staging::{Closing, StagingArea};
 use crate::transaction_stage::Request;
 use crate::waiter::Waiter;
 
-/// How many bytes of groups one write takes at most, so that the first of many is not kept waiting.
+/// Greatest number of bytes in one write, so that the first of many groups does not wait long.
 const WRITE_BYTES_MAX: usize = 64 << 20;
 
-/// How many bytes of a group are written by the one who brings it. Of more, others can be applied
-/// meanwhile.
+/// Largest group, in bytes, that the calling thread writes itself. Larger ones go to the stage's
+/// thread, so that other groups can be applied meanwhile.
 const QUICK_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) enum DiskCommand {
@@ -33,9 +33,9 @@ pub(crate) enum DiskCommand {
     Stage(StagedRecord),
     /// Removes segments that hold only groups before this one.
     RemoveBefore(Lsn),
-    /// Tells how many bytes that would free.
+    /// Asks how many bytes `RemoveBefore` would free.
     BytesBefore(Lsn, Sender<u64>),
-    /// Ends the state of failure: hands back every group that was refused, in order.
+    /// Ends the failed state: returns every group that was refused, in order.
     Resume(Sender<Vec<PendingGroup>>),
     Close(Sender<Result<()>>),
 }
@@ -44,14 +44,14 @@ pub(crate) enum DiskCommand {
 pub(crate) struct StagedRecord {
     /// The stage's id, then the chunk.
     pub(crate) parts: Vec<Vec<u8>>,
-    /// Set when the log refused it, so that no commit can name it.
+    /// Set if the log refused the chunk, so that no commit can refer to it.
     pub(crate) lost: Arc<AtomicBool>,
 }
 
-/// A group that was applied, and waits to be durable.
+/// A group that was applied and is not durable yet.
 pub(crate) struct PendingGroup {
     pub(crate) lsn: Lsn,
-    /// Empty for changes that the log need not know.
+    /// Empty for changes that are not logged.
     pub(crate) payload: Vec<Vec<u8>>,
     pub(crate) durability: Durability,
     pub(crate) effects: GroupEffects,
@@ -64,9 +64,9 @@ pub(crate) struct DiskStage {
     publisher: Arc<Publisher>,
     staging: Arc<StagingArea>,
     transactions: Arc<Inlet<Request>>,
-    /// Groups that a failing log refused; they wait to be undone.
+    /// Groups that a failing log refused, and that the transaction stage will undo.
     refused: Vec<PendingGroup>,
-    /// Why groups are refused at the moment.
+    /// The error for which groups are being refused.
     failure: Option<Error>,
     /// The last group in the log, for records that are not groups.
     last_lsn: Lsn,
@@ -75,18 +75,18 @@ pub(crate) struct DiskStage {
     counters: Arc<Counters>,
 }
 
-/// What one round of the loop gathered, in order of arrival.
+/// Commands of one round of the loop, in order of arrival.
 #[derive(Default)]
 struct Batch {
     groups: Vec<PendingGroup>,
     staged: Vec<StagedRecord>,
     bytes: usize,
-    /// The command that ended the gathering, to be carried out after the write.
+    /// The command that ended the batch, executed after the write.
     last: Option<DiskCommand>,
 }
 
 impl Batch {
-    /// All that is ready, up to a limit, beginning with what came first.
+    /// Collects all commands that are ready, up to a limit, beginning with `first`.
     fn gather(first: DiskCommand, inbox: &Receiver<DiskCommand>) -> Batch {
         let mut batch = Batch::default();
         let mut next = Some(first);
@@ -131,7 +131,7 @@ impl DiskStage {
         }
     }
 
-    /// What the stage's thread does.
+    /// The loop of the stage's thread.
     pub(crate) fn run(
         stage: &Stage<DiskStage, DiskCommand>,
         inbox: &Receiver<DiskCommand>,
@@ -145,7 +145,7 @@ impl DiskStage {
         }
     }
 
-    /// Takes all that is ready; returns how many commands that were, or nothing at the end.
+    /// Processes all commands that are ready. Returns their number, or `None` when the stage ends.
     fn round(&mut self, first: DiskCommand, inbox: &Receiver<DiskCommand>) -> Option<usize> {
         let batch = Batch::gather(first, inbox);
         let commands = batch.commands();
@@ -157,7 +157,7 @@ impl DiskStage {
             Some(DiskCommand::Close(reply)) => {
                 self.give_up_refused();
                 let closed = self.log.take().map_or(Ok(()), LogWriter::close);
-                // The one who asked may have given up waiting.
+                // The caller may have stopped waiting.
                 let _ = reply.send(closed);
                 return None;
             }
@@ -167,7 +167,7 @@ impl DiskStage {
         Some(commands)
     }
 
-    /// Whether a command is a group that takes no sync, nor anything else that takes long.
+    /// True if a command is a small group that needs no sync nor anything else that takes long.
     pub(crate) fn is_quick(&self, command: &DiskCommand) -> bool {
         let DiskCommand::Group(group) = command else { return false };
         let Some(log) = &self.log else { return true };
@@ -177,7 +177,7 @@ impl DiskStage {
             && (bytes == 0 || log.is_prepared_for(bytes))
     }
 
-    /// Concludes a group that is quick.
+    /// Processes a quick group on the calling thread.
     pub(crate) fn do_here(&mut self, command: DiskCommand) {
         let DiskCommand::Group(group) = command else { unreachable!("groups alone are quick") };
         self.counters.disk.took(1);
@@ -185,7 +185,7 @@ impl DiskStage {
         self.write(Batch { groups: vec![group], bytes, ..Batch::default() });
     }
 
-    /// Writes, syncs, publishes and acknowledges; or refuses all groups of the batch.
+    /// Writes, syncs, publishes and acknowledges the batch, or refuses all of its groups.
     fn write(&mut self, batch: Batch) -> Option<DiskCommand> {
         let Batch { groups, staged, bytes, last } = batch;
         if self.failure.is_some() {
@@ -214,7 +214,7 @@ impl DiskStage {
         let Some(log) = &mut self.log else { return Ok(()) };
         let staged_parts: Vec<Vec<&[u8]>> = staged.iter().map(|s| slices(&s.parts)).collect();
         let group_parts: Vec<Vec<&[u8]>> = groups.iter().map(|g| slices(&g.payload)).collect();
-        // Staged chunks come before the groups that may name them.
+        // Staged chunks precede the groups that may refer to them.
         let staged_records = staged_parts.iter().map(|parts| RecordRef {
             lsn: self.last_lsn,
             kind: STAGED_RECORD,
@@ -250,7 +250,7 @@ impl DiskStage {
             let permanent = self.log.as_ref().is_some_and(LogWriter::is_poisoned);
             self.failure = Some(refused(&error, permanent));
             self.refused.extend(groups);
-            // Without a transaction stage there is nobody left to undo anything for.
+            // Without a transaction stage nothing is left to undo.
             let _ = self.transactions.send(Request::DiskFailed { error, permanent });
             return;
         }
@@ -264,7 +264,7 @@ impl DiskStage {
         drop(leftovers);
     }
 
-    /// Tells those whose group was refused when there is nobody left to undo it.
+    /// Reports the failure to the writers of refused groups when no stage is left to undo them.
     fn give_up_refused(&mut self) {
         let Some(error) = self.failure.take() else { return };
         for group in self.refused.drain(..) {
@@ -276,8 +276,8 @@ impl DiskStage {
         match command {
             DiskCommand::RemoveBefore(lsn) => {
                 if let Some(log) = &mut self.log {
-                    // A segment that cannot be removed costs space, not correctness: the next
-                    // checkpoint tries again.
+                    // A segment that cannot be removed costs only space: the next checkpoint tries
+                    // again.
                     let _ = log.remove_before(lsn);
                     self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
                 }
@@ -297,7 +297,8 @@ impl DiskStage {
     }
 }
 
-/// The error for a group that was refused because of one before it, or because the log is gone.
+/// The error of a group that was refused because an earlier one failed or the log failed
+/// permanently.
 pub(crate) fn refused(error: &Error, permanent: bool) -> Error {
     if permanent {
         Error::new(SqlState::IO_ERROR, "the log failed: this database accepts no more writes")

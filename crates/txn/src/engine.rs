@@ -1,4 +1,4 @@
-//! The engine: stages started, stopped and spoken to.
+//! The engine starts and stops the stages, and is their interface.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -32,29 +32,30 @@ use crate::transaction_stage::{Request, TransactionStage, Writer};
 use crate::waiter::{Acknowledge, Waiter, closed};
 use crate::write_set::WriteSet;
 
-/// What an acknowledged write has survived.
+/// Durability of an acknowledged write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// It is on the disk: it survives the machine.
+    /// It is synced to disk: it survives a crash of the machine.
     #[default]
     Fsync,
-    /// The operating system has it: it survives the process.
+    /// The operating system has it: it survives a crash of the process.
     Write,
-    /// It is on its way.
+    /// It is on its way to the log: a crash of the process may lose it.
     None,
 }
 
+/// Options to open an engine with.
 #[derive(Clone)]
 pub struct Options {
-    /// `None`: a database in memory only.
+    /// `None` for a database in memory only.
     pub directory: Option<PathBuf>,
     /// Threads for recovery and for bulk loads.
     pub threads: usize,
     pub segment_bytes: u64,
-    /// A checkpoint is due when it would free this much of the log.
+    /// A checkpoint is due when it would free so many bytes of the log.
     pub checkpoint_bytes: u64,
     pub progress: Arc<dyn Progress>,
-    /// Who refuses rows where the process has too much memory.
+    /// Refuses rows when the process uses too much memory; `None` for no limit.
     pub memory: Option<Arc<MemoryWatch>>,
 }
 
@@ -71,11 +72,11 @@ impl Default for Options {
     }
 }
 
-/// What the stages and their callers share.
+/// State that the stages and their callers share.
 pub(crate) struct Shared {
     pub(crate) env: Env,
     pub(crate) options: Options,
-    /// Holds the directory's lock for as long as the engine lives.
+    /// Holds the directory's lock while the engine lives.
     pub(crate) directory: Option<DataDirectory>,
     pub(crate) publisher: Arc<Publisher>,
     pub(crate) staging: Arc<StagingArea>,
@@ -102,7 +103,7 @@ impl Engine {
     /// Opens a directory, recovering what it holds, or starts empty in memory.
     ///
     /// # Errors
-    /// Where the directory is in use, of another version, damaged or unreadable.
+    /// If the directory is in use, of another version, damaged or unreadable.
     pub fn open(env: Env, options: Options) -> Result<Engine> {
         let directory = match &options.directory {
             Some(path) => Some(DataDirectory::open(&env, path, DirectoryMode::CreateOrOpen)?),
@@ -208,42 +209,42 @@ impl Engine {
         self.shared.publisher.snapshot()
     }
 
-    /// An id for a table about to be created.
+    /// A new id for a table that is about to be created.
     pub fn allocate_table_id(&self) -> TableId {
         TableId(self.next_table_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// An id for a role about to be created.
+    /// A new id for a role that is about to be created.
     pub fn allocate_role_id(&self) -> RoleId {
         RoleId(self.next_role_id.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What the stages have done so far.
+    /// Counters of the stages since the engine was opened.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.shared.counters.read()
     }
 
-    /// The world that the engine lives in.
+    /// The environment (files, clocks, threads) that the engine runs in.
     #[must_use]
     pub fn env(&self) -> &Env {
         &self.shared.env
     }
 
-    /// Hands over a write set. `acknowledge` is called once, from one of the engine's threads: with
-    /// the group's number when it is as durable as asked and visible, or with why none of it
-    /// happened.
+    /// Submits a write set. `acknowledge` is called once, from one of the engine's threads: with
+    /// the group's number once it is as durable as requested and visible, or with the error for
+    /// which none of it was applied.
     pub fn commit(&self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
         let acknowledge = Waiter::new(acknowledge);
         self.shared.counters.transactions.queued();
-        // A request that can't be sent is dropped, and its waiter told.
+        // A request that cannot be sent is dropped, which notifies its waiter.
         let _ = self.shared.requests.send(Request::Commit { write_set, durability, acknowledge });
     }
 
-    /// Hands over rows that change by their keys. `acknowledge` is called once: when all that could
-    /// be written is as durable as asked and visible, with the rows that could not; or with why
-    /// none of them was. It is called from one of the engine's threads, or, where the stages rest
-    /// and the rows are few, by this function.
+    /// Submits rows that are written by key. `acknowledge` is called once: with the rows that could
+    /// not be written once the others are as durable as requested and visible, or with the error
+    /// for which none was written. It is called from one of the engine's threads, or by this
+    /// function if the stages are idle and the rows are few.
     pub fn write_rows(
         &self,
         group: RowGroup,
@@ -255,50 +256,50 @@ impl Engine {
         let request = Request::Rows { group, durability, acknowledge };
         let (is_quick, do_here) = (TransactionStage::is_quick, TransactionStage::do_here);
         if let Err(request) = self.transactions.do_here(request, is_quick, do_here) {
-            // A request that can't be sent is dropped, and its waiter told.
+            // A request that cannot be sent is dropped, which notifies its waiter.
             let _ = self.shared.requests.send(request);
         }
     }
 
-    /// Commits and waits.
+    /// Commits and waits for the acknowledgement.
     ///
     /// # Errors
-    /// Why none of it happened.
+    /// If the write set was rejected or the log failed: none of it was applied.
     pub fn commit_and_wait(&self, write_set: WriteSet, durability: Durability) -> Result<Lsn> {
         let (sender, receiver) = channel();
         self.commit(
             write_set,
             durability,
             Box::new(move |result| {
-                // A waiter cannot go away before it is told.
+                // The receiver outlives the call.
                 let _ = sender.send(result);
             }),
         );
         receiver.recv().map_err(|_| closed())?
     }
 
-    /// Waits where the disk is far behind what was staged.
+    /// Blocks while the disk is far behind the staged chunks.
     ///
     /// # Errors
-    /// Where the database is closed.
+    /// If the database is closed.
     pub fn wait_for_staging_room(&self) -> Result<()> {
         self.shared.staging.wait_for_room()
     }
 
-    /// Does not resolve while the disk is far behind what was staged.
+    /// Resolves once the disk is no longer far behind the staged chunks.
     ///
     /// # Errors
-    /// Where the database is closed.
+    /// If the database is closed.
     pub fn staging_room(&self) -> impl Future<Output = Result<()>> + Send + use<> {
         let staging = Arc::clone(&self.shared.staging);
         std::future::poll_fn(move |context| staging.poll_room(context))
     }
 
-    /// Encodes a bulk chunk on the caller's thread and sends it ahead to the log. Whoever stages
-    /// many waits for room before each.
+    /// Encodes a bulk chunk on the caller's thread and writes it to the log ahead of its commit.
+    /// Callers that stage many chunks wait for room before each.
     ///
     /// # Errors
-    /// Where the database is closed.
+    /// If the database is closed.
     pub fn stage(&self, chunk: Arc<ClosedChunk>) -> Result<Arc<Staged>> {
         self.make_room(chunk.memory_bytes())?;
         let id = StageId(self.shared.env.random.next_u64());
@@ -315,16 +316,16 @@ impl Engine {
         Ok(Arc::new(staged))
     }
 
-    /// What keeps the process below its limit of memory, if it has one.
+    /// The watch that keeps the process below its memory limit, if it has one.
     #[must_use]
     pub fn memory(&self) -> Option<&Arc<MemoryWatch>> {
         self.shared.options.memory.as_ref()
     }
 
-    /// Says that rows of so many bytes are being gathered for a commit.
+    /// Announces rows of so many bytes that are being collected for a commit.
     ///
     /// # Errors
-    /// Where the process has no memory for them.
+    /// If the process has no memory for them.
     pub fn make_room(&self, bytes: usize) -> Result<()> {
         room::make(self.shared.options.memory.as_deref(), bytes)
     }
@@ -332,28 +333,29 @@ impl Engine {
     /// Writes a checkpoint now and waits for it.
     ///
     /// # Errors
-    /// Where it could not be written. The database goes on without.
+    /// If the checkpoint cannot be written. The database goes on without it.
     pub fn checkpoint(&self) -> Result<Lsn> {
         let (reply, done) = channel();
         self.chores.send(Chore::Checkpoint(reply)).map_err(|_| closed())?;
         done.recv().map_err(|_| closed())?
     }
 
-    /// Does at once what the engine does by itself from time to time, and waits for it: chunks that
-    /// are mostly dead are rewritten, and a checkpoint that is due is written.
+    /// Runs the periodic maintenance now, and waits for it: chunks that are mostly dead are
+    /// rewritten, and a checkpoint that is due is written.
     pub fn maintain(&self) {
         let (reply, done) = channel();
-        // An engine that is closed has nothing to do.
+        // A closed engine has nothing to do.
         let _ = self.chores.send(Chore::LookAround(reply));
         let _ = done.recv();
     }
 
-    /// Bytes that the log takes on disk.
+    /// Size of the log on disk, in bytes.
     #[must_use]
     pub fn log_bytes(&self) -> u64 {
         self.shared.log_bytes.load(Ordering::Relaxed)
     }
 
+    /// Position and size of the log, and when the next checkpoint is due.
     #[must_use]
     pub fn log_status(&self) -> LogStatus {
         let due = self.shared.checkpoint_due.load(Ordering::Relaxed);
@@ -370,10 +372,10 @@ impl Engine {
         self.shared.checkpoints.all()
     }
 
-    /// Ends all stages after what they were given, and marks the log as closed.
+    /// Ends all stages once their queues are empty, and marks the log as closed.
     ///
     /// # Errors
-    /// Where the log could not be closed; what was acknowledged is safe all the same.
+    /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(&self) -> Result<()> {
         let mut threads = self.threads.lock();
         if threads.is_empty() {
@@ -393,7 +395,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Ends the disk stage where the transaction stage died and could not tell it.
+    /// Ends the disk stage if the transaction stage died before it could do so.
     fn close_disk_stage(&self) -> Result<()> {
         let (reply, closed_log) = channel();
         let _ = self.disk.send(DiskCommand::Close(reply));
@@ -403,7 +405,8 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Nobody is left to tell; a log without the mark of a clean close is recovered from.
+        // A failure cannot be reported here. A log without the mark of a clean close is recovered
+        // at the next start.
         let _ = self.close();
     }
 }

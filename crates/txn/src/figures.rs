@@ -1,27 +1,27 @@
-//! What the stages have done since the engine was opened, for whoever watches it.
+//! Counters of the stages since the engine was opened, for monitoring.
 //!
-//! Counted once a group or once a round of a stage, never once a row.
+//! They are updated once for each group or round of a stage, never for each row.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Upper bounds of the classes of how long a sync took, in microseconds.
+/// Upper bounds of the histogram of sync times, in microseconds.
 pub const SYNC_MICROS: [u64; 12] =
     [50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 1_000_000];
 
-/// What one stage has taken from its queue.
+/// Counters of one stage's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StageFigures {
     /// Groups that were handed to it.
     pub queued: u64,
     /// Groups that it took.
     pub taken: u64,
-    /// How often it took what was ready.
+    /// Number of rounds, each of which takes all groups that are ready.
     pub rounds: u64,
 }
 
 impl StageFigures {
-    /// Groups that wait for it.
+    /// Groups that are waiting in its queue.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.queued.saturating_sub(self.taken)
@@ -37,7 +37,8 @@ pub struct Figures {
     pub log_bytes_written: u64,
     pub syncs: u64,
     pub sync_micros: u64,
-    /// Syncs by how long they took: those within each of [`SYNC_MICROS`], then the others.
+    /// Histogram of sync times: one class for each bound in [`SYNC_MICROS`], then one for longer
+    /// syncs.
     pub sync_classes: [u64; SYNC_MICROS.len() + 1],
 }
 
@@ -60,14 +61,14 @@ impl StageCounters {
     }
 
     fn read(&self) -> StageFigures {
-        // What was taken first, so that it is never more than what was queued.
+        // Read `taken` before `queued`, so that it is never the greater of the two.
         let taken = self.taken.load(Ordering::Acquire);
         let rounds = self.rounds.load(Ordering::Relaxed);
         StageFigures { queued: self.queued.load(Ordering::Relaxed), taken, rounds }
     }
 }
 
-/// Where the stages count.
+/// The stages' live counters.
 #[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) transactions: StageCounters,

@@ -1,7 +1,7 @@
-//! The queues between stages, and what else their threads share.
+//! The queues between stages, and the other synchronization primitives that their threads use.
 //!
-//! With the feature `shuttle` they are those of a checker that runs stages and clients in any order
-//! in which threads may run (`engine/tests/interleavings.rs`).
+//! With the feature `shuttle` they come from a checker that runs stages and clients in every order
+//! that threads allow (`engine/tests/interleavings.rs`).
 
 #[cfg(not(feature = "shuttle"))]
 pub(crate) use std::sync::{

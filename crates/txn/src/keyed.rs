@@ -1,8 +1,7 @@
-//! Rows that change by their primary keys, each on its own: the write sets of clients that send
-//! rows and no statements.
+//! Rows that are written individually by primary key: the write sets of the record API.
 //!
-//! A group is what one read from the network brought. It is applied, logged, made durable and
-//! published as one, while each of its rows is written or left out by itself.
+//! A group holds the rows of one read from the network. It is applied, logged, made durable and
+//! published as one, but each of its rows is written or left out separately.
 
 mod patch;
 
@@ -19,11 +18,11 @@ use crate::record::{GroupEncoder, Placement};
 use crate::transaction_stage::TransactionStage;
 pub use patch::{Patch, RowCheck};
 
-/// Rows of some tables. Those of one table change in their order.
+/// Rows of some tables. The rows of one table are written in their order.
 pub struct RowGroup {
     pub rows: Vec<KeyedRows>,
     pub failing: Failing,
-    /// Whether a row that is not here, behind all that are, has failed already.
+    /// True if a row that is not in this group but follows all of its rows has failed already.
     pub has_failed: bool,
 }
 
@@ -37,14 +36,14 @@ impl RowGroup {
     }
 }
 
-/// What becomes of a group when a row cannot be written.
+/// Treatment of a group when a row cannot be written.
 #[derive(Clone)]
 pub enum Failing {
-    /// That row is left out.
+    /// Only the failed row is left out.
     LeaveOut,
-    /// That row and all behind it are left out, also later groups with the same mark.
+    /// The failed row and all after it are left out, and so are later groups with the same mark.
     Stop(Arc<AtomicBool>),
-    /// No row is written, nor one of later groups with the same mark, if there is one.
+    /// No row of the group is written, nor of later groups with the same mark, if there is one.
     Undo(Option<Arc<AtomicBool>>),
 }
 
@@ -58,55 +57,55 @@ impl Failing {
     }
 }
 
-/// What happens to rows.
+/// Kind of change to the rows.
 #[derive(Clone)]
 pub enum KeyedChange {
     Put(Put),
-    /// Rows that must be there get new values in some columns.
+    /// Updates some columns of rows, which must exist.
     Patch(Arc<Patch>),
-    /// Whole rows come in. Where one is there, the patch's columns of it get new values, and the
-    /// others stay.
+    /// Inserts whole rows. If a row exists, only the patch's columns are updated.
     Merge(Arc<Patch>),
     Remove,
 }
 
-/// Rows of one table that change alike.
+/// Rows of one table with the same kind of change.
 pub struct KeyedRows {
     pub table: TableId,
     /// The table's version that the rows were made for.
     pub version: Lsn,
     pub change: KeyedChange,
-    /// Whole rows; for a patch, its columns; for a removal, those of the primary key in its order.
+    /// Whole rows; for a patch, its columns; for a removal, the columns of the primary key in key
+    /// order.
     pub rows: RecordBatch,
-    /// Where each row stands in its group, ascending.
+    /// The index of each row in its group, ascending.
     pub places: Vec<u32>,
-    /// For each row the number of the [`RowId`](thalweg_types::RowId) that it must replace; 0 for
-    /// none.
+    /// For each row, the number of the [`RowId`](thalweg_types::RowId) that it must replace; 0 for
+    /// no condition.
     pub expected: Option<Vec<u64>>,
 }
 
 /// A row that was not written.
 #[derive(Debug)]
 pub struct RowFailure {
-    /// Where it stands in its group.
+    /// The row's index in its group.
     pub place: u32,
     pub error: Error,
 }
 
-/// What became of a group's rows.
+/// Outcome of a group's rows.
 #[derive(Debug)]
 pub struct Written {
     pub lsn: Lsn,
-    /// How many were written.
+    /// Number of rows that were written.
     pub rows: u64,
-    /// The others, by their places; of those behind the first that stopped the group, none.
+    /// The failed rows, by index. Rows after the one that stopped the group are not listed.
     pub failures: Vec<RowFailure>,
 }
 
-/// Told once what became of a group.
+/// Callback that is called once with the group's outcome.
 pub type AcknowledgeRows = Box<dyn FnOnce(Result<Written>) + Send>;
 
-/// Applies a group; returns how many rows were written, and the others.
+/// Applies a group. Returns the number of rows written, and the failed rows.
 pub(crate) fn apply(
     stage: &mut TransactionStage,
     group: &RowGroup,
@@ -142,7 +141,7 @@ fn apply_rows_of(
         let (rows, mut failures) = apply_below(stage, group, limit, effects, encoder);
         failures.sort_by_key(|failure| failure.place);
         if failures.is_empty() {
-            // What is left of a group below the row that stopped it.
+            // Only the rows before the one that stopped the group remain.
             return (rows, refused.into_iter().collect());
         }
         match group.failing {
@@ -156,7 +155,7 @@ fn apply_rows_of(
         if let [_] = group.rows.as_slice() {
             return (rows, failures);
         }
-        // Other tables' rows behind it may be in.
+        // Later rows of other tables may have been written, so start over below the limit.
         take_back(stage, effects, encoder);
         limit = failures[0].place;
         refused = failures.pop();
@@ -168,7 +167,7 @@ fn take_back(stage: &mut TransactionStage, effects: &mut GroupEffects, encoder: 
     *encoder = GroupEncoder::default();
 }
 
-/// Applies the rows whose places are below a limit.
+/// Applies the rows whose index is below a limit.
 fn apply_below(
     stage: &mut TransactionStage,
     group: &RowGroup,
@@ -195,10 +194,11 @@ fn apply_below(
     (written, failures)
 }
 
-/// Applies the first `count` rows; returns how many were written, and the others with why.
+/// Applies the first `count` rows. Returns the number of rows written, and the failed rows with
+/// their errors.
 ///
 /// # Errors
-/// Where the table is not what it was when the rows were made.
+/// If the table was altered since the rows were made.
 fn apply_rows(
     stage: &mut TransactionStage,
     rows: &KeyedRows,
@@ -227,10 +227,10 @@ fn apply_rows(
     applied
 }
 
-/// How many rows were written, and the others with why.
+/// The number of rows written, and the failed rows with their errors.
 type Outcome = (u64, Vec<(usize, Error)>);
 
-/// A table that is being changed, and what the log is told of it.
+/// A table that is being changed, with the encoder of its log record.
 struct Changing<'a> {
     table: &'a mut Table,
     id: TableId,
@@ -280,7 +280,7 @@ impl Changing<'_> {
         Ok((killed.len() as u64, refused.into_iter().map(tell).collect()))
     }
 
-    /// Why one of some whole rows was left out.
+    /// The error of a whole row that was left out.
     fn told_of(&self, rows: &RecordBatch, row: usize, refusal: Refusal) -> Error {
         let number = if let Refusal::Exists { key } = refusal { key } else { 0 };
         let schema = self.table.schema();
@@ -291,7 +291,7 @@ impl Changing<'_> {
     }
 }
 
-/// Why a row was left out, in words. It has the columns of the table's key of this number.
+/// The error of a row that was left out. `columns` are those of the table's key number `number`.
 fn told(table: &Table, number: usize, columns: &[ArrayRef], row: usize, refusal: Refusal) -> Error {
     let schema = table.schema();
     let key = schema.keys().nth(number).expect("rows are refused for one of the table's keys");

@@ -1,9 +1,9 @@
-//! The pipeline of stages that turns write sets into durable, visible groups, and readers'
-//! snapshots.
+//! The pipeline of stages that turns write sets into durable, visible groups; and snapshots for
+//! readers.
 //!
-//! Promises: a write set happens whole or not at all; it is visible to new snapshots when it is as
-//! durable as its writer asked for, never before; what was acknowledged survives; groups become
-//! visible in the order of their numbers.
+//! Guarantees: a write set is applied wholly or not at all. It becomes visible to new snapshots
+//! once it is as durable as its writer asked for, never before. Acknowledged writes survive. Groups
+//! become visible in the order of their numbers.
 
 mod apply;
 mod catalog;

@@ -1,4 +1,4 @@
-//! What is known of the log and its checkpoints, for whoever looks after the database.
+//! State of the log and its checkpoints, for operators of the database.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use thalweg_types::{Error, Lsn};
 
-/// How many checkpoints are remembered; the oldest goes first.
+/// Number of checkpoints that are remembered; the oldest is dropped first.
 const REMEMBERED_MAX: usize = 64;
 
 /// The log as it is now.
@@ -14,7 +14,7 @@ const REMEMBERED_MAX: usize = 64;
 pub struct LogStatus {
     /// The last group whose changes are visible.
     pub position: Lsn,
-    /// What the log takes on disk; 0 for a database in memory.
+    /// Size of the log on disk, in bytes; 0 for a database in memory.
     pub bytes: u64,
     /// A checkpoint is written when it would free so much of the log; `None` in memory.
     pub checkpoint_due_bytes: Option<u64>,
@@ -25,7 +25,7 @@ pub struct LogStatus {
 pub struct CheckpointRun {
     /// The last group that it holds.
     pub position: Lsn,
-    /// How large its file is, or had become.
+    /// Size of its file, in bytes; after a failure, the size reached.
     pub bytes: u64,
     /// When it began, in microseconds since 1970; `None` for the one that the database was opened
     /// from.

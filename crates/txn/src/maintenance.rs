@@ -1,9 +1,9 @@
-//! Background work: full chunks become closed ones, mostly dead chunks are rewritten, chunks are
-//! put in the orders of indexes, the log is cut short by checkpoints, and memory that a load left
-//! over goes back to the system.
+//! Background work: it closes full chunks, rewrites chunks that are mostly dead, sorts chunks for
+//! indexes, shortens the log by checkpoints, and returns memory that a load left over to the
+//! system.
 //!
-//! The thread builds from snapshots and hands results to the transaction stage; it changes nothing
-//! itself.
+//! The thread builds from snapshots and sends results to the transaction stage. It changes no
+//! shared state itself.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,22 +17,23 @@ use crate::engine::Shared;
 use crate::hand_over::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::transaction_stage::Request;
 
-/// How long the thread waits for a chore before it looks around by itself: each time that it finds
-/// nothing new twice as long, up to the maximum.
+/// Time that the thread waits for a chore before it looks for work by itself. It doubles each time
+/// that nothing is new, up to the maximum.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 const LOOK_AROUND_MAX: Duration = Duration::from_millis(3_200);
 
-/// Loads that change the tables by less leave little memory over.
+/// Smallest change of the tables' size, in bytes, after which spare memory is returned.
 const SPARE_BYTES_MIN: usize = 16 << 20;
 
-/// While groups come, what the directory knows of its log is synced this often: after a power
-/// failure it is at most so old.
+/// Interval at which head records are synced while groups arrive. After a power failure they are at
+/// most so old.
 const HEADS_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A database that changed has a checkpoint after this time, where its log is not small beside it.
+/// A database that changed gets a checkpoint after this time, unless its log is small beside the
+/// checkpoint.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// The log counts as at least this long for such a checkpoint, so that a small database has one.
+/// Lower bound of the log's size in that comparison, so that small databases get checkpoints too.
 const SMALL_LOG_BYTES: u64 = 8 << 20;
 
 pub(crate) enum Chore {
@@ -45,15 +46,15 @@ pub(crate) enum Chore {
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     inbox: Receiver<Chore>,
-    /// The last published group when the thread looked around before.
+    /// The last published group as of the previous look around.
     seen: Lsn,
-    /// Whether nothing had been published since the time before that.
+    /// True if nothing was published between the last two looks around.
     rests: bool,
-    /// What the tables took when spare memory was given back.
+    /// Size of the tables when spare memory was last returned.
     settled_bytes: usize,
-    /// When the heads were synced.
+    /// When the head records were last synced.
     heads_synced: Duration,
-    /// When the thread looked whether the checkpoint is old.
+    /// When the thread last checked the checkpoint's age.
     checkpoint_looked: Duration,
 }
 
@@ -85,7 +86,7 @@ impl Maintenance {
                 }
                 Ok(Chore::LookAround(reply)) => {
                     self.look_around();
-                    // The one who asked may have given up waiting.
+                    // The caller may have stopped waiting.
                     let _ = reply.send(());
                 }
                 Err(RecvTimeoutError::Timeout) => {
@@ -101,7 +102,7 @@ impl Maintenance {
         let number = full.number;
         self.request(Request::Swap { table, number, chunk: full.build() });
         if number.is_multiple_of(16) {
-            // Under constant load the inbox never runs dry: look around all the same.
+            // Under constant load the inbox never runs empty, so look around here too.
             self.compact(CompactionPolicy::Busy);
             self.look_after_directory();
             self.checkpoint_if_due();
@@ -126,25 +127,26 @@ impl Maintenance {
         self.look_after_directory();
         self.checkpoint_if_due();
         if self.checkpoint_is_old() {
-            // The log holds everything; the next one may succeed.
+            // A failure loses nothing, since the log holds everything. The next checkpoint may
+            // succeed.
             let _ = checkpoint::write(&self.shared);
         }
     }
 
-    /// Looks whether the directory is still there, and syncs what it knows of its log.
+    /// Checks that the directory still exists, and syncs its head records.
     fn look_after_directory(&mut self) {
         let Some(directory) = &self.shared.directory else { return };
         directory.look_for_itself(&self.shared.env);
         let now = self.shared.env.clock.monotonic();
         if now.saturating_sub(self.heads_synced) >= HEADS_SYNC_INTERVAL {
             self.heads_synced = now;
-            // A head that is older vouches for less; the next sync covers this one.
+            // An older head record only vouches for less, and the next sync covers this one.
             let _ = directory.sync_heads();
         }
     }
 
-    /// Whether rows changed since the last checkpoint, that is long ago, and the log is not small
-    /// beside what a checkpoint would write.
+    /// True if rows changed since the last checkpoint, the checkpoint is old, and the log is not
+    /// small beside what a new checkpoint would write.
     fn checkpoint_is_old(&mut self) -> bool {
         let now = self.shared.env.clock.monotonic();
         let wanted = self.shared.options.checkpoint_bytes < u64::MAX;
@@ -161,7 +163,7 @@ impl Maintenance {
         changed && bytes / checkpoint::CHECKPOINT_SHARE <= log_bytes
     }
 
-    /// Rewrites the chunks of every table that are worth it.
+    /// Rewrites the chunks of all tables that are worth it.
     pub(crate) fn compact(&self, policy: CompactionPolicy) {
         let snapshot = self.shared.publisher.snapshot();
         for (table, state) in snapshot.tables() {
@@ -171,8 +173,7 @@ impl Maintenance {
         }
     }
 
-    /// Makes what is missing of the orders of indexes: after a start all, then those of rows that
-    /// were loaded.
+    /// Builds missing index runs: all of them after a start, later those of newly loaded rows.
     fn prepare_indexes(&self) {
         let snapshot = self.shared.publisher.snapshot();
         for (_, state) in snapshot.tables() {
@@ -180,7 +181,7 @@ impl Maintenance {
         }
     }
 
-    /// Lets spare memory go once the tables rest after they have changed by much.
+    /// Returns spare memory to the system once the tables are idle after a large change.
     fn give_back_memory(&mut self) {
         let snapshot = self.shared.publisher.snapshot();
         let bytes: usize = snapshot.tables().map(|(_, state)| state.memory_bytes()).sum();
@@ -196,22 +197,22 @@ impl Maintenance {
             return;
         }
         if checkpoint::write(&self.shared).is_err() {
-            // Most likely the disk is full. The log holds everything; try again after as much
-            // again.
+            // Most likely the disk is full. The log holds everything, so try again once it has
+            // grown as much again.
             self.shared.checkpoint_due.store(due.saturating_mul(2), Ordering::Relaxed);
         }
     }
 
-    /// Whether a checkpoint written now would free so much of the log. A load that is under way
-    /// may keep most of it.
+    /// True if a checkpoint written now would free so many bytes of the log. A running bulk load
+    /// may hold most of the log.
     pub(crate) fn checkpoint_frees(&self, bytes: u64) -> bool {
-        // The length of the whole log is known without asking the disk stage.
+        // The size of the whole log is known without asking the disk stage.
         if self.shared.log_bytes.load(Ordering::Relaxed) < bytes {
             return false;
         }
         let (reply, superfluous) = channel();
         self.request(Request::BytesBefore(checkpoint::first_needed(&self.shared), reply));
-        // Stages that have ended write no log.
+        // If the stages have ended, there is no log to shorten.
         superfluous.recv().is_ok_and(|superfluous| superfluous >= bytes)
     }
 

@@ -1,4 +1,4 @@
-//! Work over a list of things, shared by a few threads.
+//! Work over a list of items, divided among a few threads.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use thalweg_store::{TableState, Workers};
 use thalweg_types::{Error, Index, Result};
 
-/// Threads that are started for a piece of work and end with it, the calling one among them.
+/// Threads that are started for one piece of work and end with it. The calling thread is one of
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Threads(pub(crate) usize);
 
@@ -31,7 +32,7 @@ impl Workers for Threads {
     }
 }
 
-/// Threads that leave out what they have not begun once nobody wants it any more.
+/// Threads that skip pieces that have not begun once the work is unwanted.
 struct Stoppable<'a> {
     threads: Threads,
     is_unwanted: &'a AtomicBool,
@@ -47,8 +48,8 @@ impl Workers for Stoppable<'_> {
     }
 }
 
-/// Makes what is missing of the orders of an index, which the table need not have yet. Once it is
-/// unwanted, this returns after a chunk for each thread.
+/// Builds the missing runs of an index, which the table need not have yet. Once it is unwanted,
+/// this returns after at most one more chunk for each thread.
 pub fn prepare_index(state: &TableState, index: &Index, threads: usize, is_unwanted: &AtomicBool) {
     let threads = Threads(threads);
     state.prepare(index, &Stoppable { threads, is_unwanted });

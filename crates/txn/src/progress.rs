@@ -1,20 +1,20 @@
-//! How long work is told to whoever watches.
+//! Progress reports of long work.
 
-/// What the numbers of a piece of work count.
+/// Unit of a piece of work's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     Rows,
     Bytes,
 }
 
-/// Someone who watches long work. Pieces of work may overlap on several threads.
+/// Receiver of progress reports. Pieces of work may overlap on several threads.
 pub trait Progress: Send + Sync {
     fn begin(&self, what: &str, total: Option<u64>, unit: Unit);
     fn advance(&self, done: u64);
     fn end(&self);
 }
 
-/// Nobody watches.
+/// Ignores all reports.
 pub struct Silent;
 
 impl Progress for Silent {

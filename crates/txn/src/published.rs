@@ -1,7 +1,7 @@
-//! What readers see: the catalog and the state of every table after a group.
+//! The published state that readers see: the catalog and the state of every table after a group.
 //!
-//! Taking a snapshot is one reference count. Publishing a group copies what a snapshot still holds
-//! and changes the rest in place.
+//! Taking a snapshot costs one reference count. Publishing a group copies the parts that a snapshot
+//! still holds and changes the rest in place.
 
 mod tables;
 
@@ -19,7 +19,7 @@ use crate::staging::Staged;
 use crate::transaction_stage::Writer;
 use tables::Tables;
 
-/// The database as of one group. Never changes; cheap to clone.
+/// The database as of one group. It never changes, and is cheap to clone.
 #[derive(Clone)]
 pub struct Snapshot(Arc<State>);
 
@@ -32,63 +32,66 @@ struct State {
 }
 
 impl Snapshot {
-    /// The last group whose changes it shows.
+    /// The last group that it includes.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         self.0.lsn
     }
 
+    /// The catalog as of the snapshot's group.
     #[must_use]
     pub fn catalog(&self) -> &Arc<Catalog> {
         &self.0.catalog
     }
 
+    /// A table's rows; `None` if the table does not exist in the snapshot.
     #[must_use]
     pub fn table(&self, id: TableId) -> Option<&Arc<TableState>> {
         self.0.tables.get(id)
     }
 
-    /// Says that rows of so many bytes are being gathered for a commit.
+    /// Announces rows of so many bytes that are being collected for a commit.
     ///
     /// # Errors
-    /// Where the process has no memory for them.
+    /// If the process has no memory for them.
     pub(crate) fn make_room(&self, bytes: usize) -> Result<()> {
         room::make(self.0.memory.as_deref(), bytes)
     }
 
+    /// All tables, ascending by id.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &Arc<TableState>)> {
         self.0.tables.iter()
     }
 }
 
-/// What one applied group does to the published state, and what undoing it needs.
+/// Effects of one applied group on the published state, with what is needed to undo it.
 #[derive(Default)]
 pub(crate) struct GroupEffects {
     pub(crate) steps: Vec<Step>,
-    /// The catalog before and after, where the group changed it.
+    /// The catalog before and after, if the group changed it.
     pub(crate) catalog: Option<(Arc<Catalog>, Arc<Catalog>)>,
-    /// For each table that the group changed, which group did before.
+    /// For each table that the group changed, the group that changed it before.
     pub(crate) changed: Vec<(TableId, Lsn)>,
-    /// Chunks that the group took in: the log keeps them as long as a checkpoint may lack the
-    /// group.
+    /// Staged chunks that the group refers to. The log keeps them as long as a checkpoint may lack
+    /// the group.
     pub(crate) staged: Vec<Arc<Staged>>,
 }
 
 pub(crate) enum Step {
     Changed(TableId, Effect),
     Created(TableId, Arc<TableState>),
-    /// The writer's half travels along until the drop can no longer be undone.
+    /// Holds the writing half until the drop can no longer be undone.
     Dropped(TableId, Box<Writer>),
 }
 
-/// What nobody needs after a publication. It may be whole tables, which take their time to go.
+/// State that is superseded by a publication. It may hold whole tables, which take long to drop.
 #[must_use = "dropped when nobody waits"]
 pub(crate) struct Leftovers {
     _groups: Vec<GroupEffects>,
     _dropped: Vec<Arc<TableState>>,
 }
 
-/// The one place where the published state changes.
+/// The only place where the published state changes.
 pub(crate) struct Publisher {
     current: RwLock<Arc<State>>,
 }
@@ -109,9 +112,9 @@ impl Publisher {
         Snapshot(Arc::clone(&self.current.read()))
     }
 
-    /// Makes groups visible, all of them at one moment. `lsn` is the last one's.
+    /// Makes groups visible atomically. `lsn` is the last group's number.
     ///
-    /// Whoever wants a snapshot waits meanwhile, so nothing large is dropped here.
+    /// Readers that take a snapshot wait meanwhile, so nothing large is dropped here.
     pub(crate) fn publish(&self, lsn: Lsn, groups: Vec<GroupEffects>) -> Leftovers {
         let mut dropped = Vec::new();
         let mut current = self.current.write();
@@ -130,7 +133,7 @@ impl Publisher {
 }
 
 impl State {
-    /// Takes a step in; returns the table that it dropped.
+    /// Applies a step, and returns the table that it dropped.
     fn take(&mut self, step: &Step) -> Option<Arc<TableState>> {
         match step {
             Step::Changed(id, effect) => {

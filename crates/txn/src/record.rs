@@ -1,7 +1,7 @@
-//! A group as it lies in the log: physical changes with explicit positions.
+//! The log record of a group: physical changes with explicit positions.
 //!
-//! Replay follows these and decides nothing, so that it ends with the very chunks the group was
-//! applied to. `docs/format.md` has the bytes.
+//! Replay follows these and makes no decisions, so that it rebuilds exactly the chunks that the
+//! group was applied to. `docs/format.md` gives the bytes.
 
 use thalweg_store::Bitmap;
 use thalweg_types::{ColumnId, Error, Lsn, Result, RowId, TableId};
@@ -10,14 +10,14 @@ use crate::catalog::CatalogChange;
 
 /// The kinds of record in the log.
 pub const GROUP_RECORD: u8 = 1;
-/// A bulk chunk written ahead of the group that takes it in.
+/// A bulk chunk written ahead of the group that refers to it.
 pub const STAGED_RECORD: u8 = 2;
 
-/// Names a staged chunk among all of a data directory's.
+/// Identifies a staged chunk within a data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StageId(pub u64);
 
-/// Where a part of an appended batch went.
+/// Position of a part of an appended batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     pub chunk: u32,
@@ -25,7 +25,7 @@ pub struct Placement {
     pub length: u32,
 }
 
-/// One change as read back from a record.
+/// One change, decoded from a record.
 #[derive(Debug, PartialEq)]
 pub enum Entry<'a> {
     Catalog(Box<CatalogChange>),
@@ -47,8 +47,8 @@ const TRUNCATE: u8 = 6;
 const COMPACT: u8 = 7;
 const IDENTITY: u8 = 8;
 
-/// Builds a group's payload: small entries collect in one buffer, large ones stay parts of their
-/// own, so that a bulk chunk is never copied on its way to the disk.
+/// Builds a group's payload. Small entries share a buffer; large ones stay separate parts, so that
+/// a bulk chunk is never copied on its way to disk.
 #[derive(Default)]
 pub struct GroupEncoder {
     parts: Vec<Vec<u8>>,
@@ -56,12 +56,14 @@ pub struct GroupEncoder {
 }
 
 impl GroupEncoder {
+    /// Adds a change of the catalog.
     pub fn catalog(&mut self, change: &CatalogChange) {
         let json = serde_json::to_vec(change).expect("a catalog change has only string keys");
         self.tail.push(CATALOG);
         self.bytes(&json);
     }
 
+    /// Adds rows, encoded as `batch`, whose parts went to `placements` in order.
     pub fn append(&mut self, table: TableId, placements: &[Placement], batch: &[u8]) {
         self.head(APPEND, table);
         self.number(placements.len() as u64);
@@ -73,6 +75,7 @@ impl GroupEncoder {
         self.bytes(batch);
     }
 
+    /// Adds a whole encoded chunk with number `chunk`, without copying it.
     pub fn chunk(&mut self, table: TableId, chunk: u32, bytes: Vec<u8>) {
         self.head(CHUNK, table);
         self.number(u64::from(chunk));
@@ -81,16 +84,18 @@ impl GroupEncoder {
         self.parts.push(bytes);
     }
 
+    /// Adds a chunk with number `chunk` whose bytes a staged record holds.
     pub fn staged_chunk(&mut self, table: TableId, chunk: u32, stage: StageId) {
         self.head(STAGED_CHUNK, table);
         self.number(u64::from(chunk));
         self.number(stage.0);
     }
 
+    /// Adds deleted rows, in any order; they are stored sorted, as differences.
     pub fn kill(&mut self, table: TableId, rows: &[RowId]) {
         self.head(KILL, table);
         self.number(rows.len() as u64);
-        // Those of rows written by key are in order as they come.
+        // Rows written by key usually arrive in order.
         if rows.is_sorted() {
             return self.ascending(rows);
         }
@@ -107,10 +112,12 @@ impl GroupEncoder {
         }
     }
 
+    /// Adds the removal of all rows of a table.
     pub fn truncate(&mut self, table: TableId) {
         self.head(TRUNCATE, table);
     }
 
+    /// Adds a compaction: chunk `chunk` holds the rows of `sources` that their bitmaps mark.
     pub fn compact(&mut self, table: TableId, chunk: u32, sources: &[(u32, Vec<u8>)]) {
         self.head(COMPACT, table);
         self.number(u64::from(chunk));
@@ -121,12 +128,14 @@ impl GroupEncoder {
         }
     }
 
+    /// Adds the next value of an identity column.
     pub fn identity(&mut self, table: TableId, column: ColumnId, next: i64) {
         self.head(IDENTITY, table);
         self.number(u64::from(column.0));
         self.tail.extend_from_slice(&next.to_le_bytes());
     }
 
+    /// The parts of the payload, to be written one after the other.
     #[must_use]
     pub fn finish(mut self) -> Vec<Vec<u8>> {
         if !self.tail.is_empty() {
@@ -140,7 +149,7 @@ impl GroupEncoder {
         self.number(u64::from(table.0));
     }
 
-    /// LEB128.
+    /// Appends a number in LEB128.
     fn number(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.tail.push(value as u8 | 0x80);
@@ -155,13 +164,13 @@ impl GroupEncoder {
     }
 }
 
-/// A bitmap's words, little-endian.
+/// Encodes a bitmap as words in little-endian order.
 pub(crate) fn bitmap_bytes(bitmap: &Bitmap) -> Vec<u8> {
     bitmap.words().iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 /// # Errors
-/// Where the bytes are no bitmap's.
+/// If the bytes are no bitmap.
 pub(crate) fn bitmap_of(bytes: &[u8]) -> Result<Bitmap> {
     let (words, rest) = bytes.as_chunks::<8>();
     let words = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
@@ -176,6 +185,7 @@ pub struct GroupDecoder<'a> {
 }
 
 impl<'a> GroupDecoder<'a> {
+    /// Reads the payload of group `lsn`, which errors name.
     #[must_use]
     pub fn new(lsn: Lsn, payload: &'a [u8]) -> GroupDecoder<'a> {
         GroupDecoder { lsn, rest: payload }
@@ -243,7 +253,8 @@ impl<'a> GroupDecoder<'a> {
         (0..count).map(|_| Ok((self.short()?, self.bytes()?))).collect()
     }
 
-    /// A number of things that take at least a byte each.
+    /// Reads a count of items that take at least one byte each, so that damage cannot request
+    /// absurd memory.
     fn count(&mut self) -> Result<usize> {
         let count = self.number()?;
         if count > self.rest.len() as u64 {

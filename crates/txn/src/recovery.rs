@@ -1,4 +1,4 @@
-//! From a directory to tables in memory: the newest checkpoint, then the log after it.
+//! Recovers tables from a directory: the newest checkpoint, then the log after it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -19,12 +19,12 @@ use crate::record::{
 /// A staged record's payload.
 type Encoded = Vec<u8>;
 
-/// Takes in records in the order of the log.
+/// Replays records in the order of the log.
 pub(crate) struct Replay {
     lsn: Lsn,
     catalog: Arc<Catalog>,
     tables: HashMap<TableId, (Table, Arc<TableState>)>,
-    /// Chunks without a commit so far, still encoded.
+    /// Staged chunks without a commit so far, still encoded.
     staged: HashMap<StageId, Encoded>,
     threads: Threads,
 }
@@ -69,7 +69,8 @@ impl Replay {
         Ok(())
     }
 
-    /// The checkpoint holds this group; only the staged chunks that it took in are still around.
+    /// Skips a group that the checkpoint holds. Only the staged chunks that it refers to have to be
+    /// removed.
     fn skip(&mut self, record: &Record) -> Result<()> {
         for entry in GroupDecoder::new(record.lsn, &record.payload) {
             if let Entry::StagedChunk { stage, .. } = entry? {
@@ -175,7 +176,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Takes in chunks that were staged for a table, in the order of their numbers.
+    /// Adds chunks that were staged for a table, in the order of their numbers.
     fn staged_chunks(&mut self, table: TableId, run: Vec<(u32, StageId)>) -> Result<()> {
         let schema = self.schema(table)?;
         let mut staged: Vec<(u32, Mutex<Encoded>, OnceLock<ClosedChunk>)> = Vec::new();
@@ -187,7 +188,7 @@ impl Replay {
         }
         let threads = self.threads;
         parallel::for_each(&staged, threads, |(_, bytes, chunk)| {
-            // Taken, so that it goes as soon as the chunk is there.
+            // Take the bytes out, so that they are freed as soon as the chunk is decoded.
             let bytes = std::mem::take(&mut *bytes.lock().expect("one thread takes each"));
             let decoded = codec::decode_chunk(&schema, &bytes[STAGE_HEAD..])?;
             chunk.set(decoded).expect("one thread sets each");
@@ -205,7 +206,7 @@ impl Replay {
         Ok(Arc::clone(&self.catalog.table(id).ok_or_else(unknown_table)?.schema))
     }
 
-    /// Makes one change to a table and publishes it at once: nobody reads yet.
+    /// Makes one change to a table and publishes it at once, since there are no readers yet.
     fn change(
         &mut self,
         id: TableId,
@@ -218,7 +219,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Ends the recovery.
+    /// Ends the recovery. Staged chunks without a commit are dropped.
     pub(crate) fn finish(self) -> Restored {
         Restored { lsn: self.lsn, catalog: self.catalog, tables: self.tables }
     }

@@ -1,12 +1,12 @@
-//! Whether there is memory for further rows.
+//! Admission control: refuses rows when memory is short.
 
 use thalweg_env::{MemoryWatch, Purpose};
 use thalweg_types::{Error, Result, SqlState};
 
-/// Says that rows of so many bytes are being taken in.
+/// Announces rows of so many bytes that are about to be added.
 ///
 /// # Errors
-/// Where they are too many for the process.
+/// If the process has no memory for them.
 pub(crate) fn make(memory: Option<&MemoryWatch>, bytes: usize) -> Result<()> {
     let Some(memory) = memory else { return Ok(()) };
     memory.check(bytes, Purpose::Rows).map_err(|over| {

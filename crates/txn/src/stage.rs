@@ -1,32 +1,32 @@
-//! A stage: a state that one thread at a time works on, and the queue of what it is to do.
+//! A stage: a state that one thread at a time works on, and a queue of requests.
 //!
-//! A stage has a thread of its own. While that rests, whoever brings something small does it in
-//! the thread's place, and spares two changes of threads: where a client waits for each of its
-//! writes, those take longer than the write.
+//! A stage has a thread of its own. While that thread is idle, a caller with a small request
+//! processes it in the thread's place, which saves two thread switches. If a client waits for each
+//! of its writes, these switches take longer than the write.
 //!
-//! Promises: what one caller brings is done in the order in which it was brought, whoever does it.
-//! A stage that panicked, wherever that was, has ended.
+//! Guarantees: requests of one caller are processed in the order in which it sent them, on
+//! whichever thread. A stage that panicked on any thread has ended.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::hand_over::{AtomicUsize, Mutex, Receiver, Sender, channel};
 
-/// Where a stage is handed what it is to do.
+/// Entry of a stage's queue.
 pub(crate) struct Inlet<R> {
     queue: Sender<R>,
-    /// Requests that were handed over and are not done.
+    /// Number of requests that were sent and are not done.
     open: AtomicUsize,
 }
 
-/// A stage without a thread.
+/// A stage's state and queue, without its thread.
 pub(crate) struct Stage<S, R> {
     inlet: Arc<Inlet<R>>,
-    /// `None` once the stage has ended; poisoned where it panicked.
+    /// `None` once the stage has ended; poisoned if it panicked.
     state: Mutex<Option<S>>,
 }
 
-/// A stage's queue and the way into it.
+/// Creates a stage's queue: the entry and the receiving end.
 pub(crate) fn inlet<R>() -> (Arc<Inlet<R>>, Receiver<R>) {
     let (queue, requests) = channel();
     (Arc::new(Inlet { queue, open: AtomicUsize::new(0) }), requests)
@@ -34,7 +34,7 @@ pub(crate) fn inlet<R>() -> (Arc<Inlet<R>>, Receiver<R>) {
 
 impl<R> Inlet<R> {
     /// # Errors
-    /// The request, where the stage has ended.
+    /// Returns the request if the stage has ended.
     pub(crate) fn send(&self, request: R) -> Result<(), R> {
         self.open.fetch_add(1, Ordering::Relaxed);
         self.queue.send(request).map_err(|refused| refused.0)
@@ -50,10 +50,10 @@ impl<S, R> Stage<S, R> {
         self.inlet.send(request)
     }
 
-    /// Does a request here and now, where the stage rests and the request `is_quick`.
+    /// Processes a request on the calling thread if the stage is idle and the request `is_quick`.
     ///
     /// # Errors
-    /// The request, where it is to be sent.
+    /// Returns the request if it must go through the queue.
     pub(crate) fn do_here(
         &self,
         request: R,
@@ -77,8 +77,8 @@ impl<S, R> Stage<S, R> {
         done
     }
 
-    /// The stage's own thread does what it took from the queue: `work` says how many requests that
-    /// were. `None` from it ends the stage, as does a panic.
+    /// Runs `work` on the stage's own thread. It returns the number of requests processed; `None`
+    /// ends the stage, as does a panic.
     pub(crate) fn work(&self, work: impl FnOnce(&mut S) -> Option<usize>) -> Option<()> {
         let mut state = self.state.lock().ok()?;
         let Some(done) = work(state.as_mut()?) else {
@@ -108,7 +108,7 @@ mod tests {
         stage.do_here(number, |_, number| *number < 10, |state, number| state.push(number))
     }
 
-    /// What the stage's thread would do next.
+    /// Processes the next request as the stage's thread would.
     fn take(stage: &Numbers, inbox: &Receiver<u32>) {
         let number = inbox.recv().unwrap();
         let done = stage.work(|state| {

@@ -1,7 +1,8 @@
 //! Bulk chunks on their way to the log ahead of their commit.
 //!
-//! A load of gigabytes would make a commit wait for all its bytes at once. So each chunk is written
-//! as soon as it is built; the commit only names it. What no commit names is ignored at recovery.
+//! The commit of a load of gigabytes would have to write all bytes at once. So each chunk is
+//! written as soon as it is built, and the commit only refers to it. Recovery ignores chunks that
+//! no commit refers to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +16,11 @@ use thalweg_types::{Lsn, Result};
 use crate::record::StageId;
 use crate::waiter::closed;
 
-/// How many bytes may wait for the disk before loaders wait too.
+/// Number of bytes that may wait for the disk before loaders are blocked.
 const WAITING_BYTES_MAX: usize = 128 << 20;
 
-/// A chunk whose bytes are in the log, or on their way there.
+/// A chunk whose bytes are in the log or on their way there. The log keeps them while this value
+/// lives.
 pub struct Staged {
     pub(crate) id: StageId,
     pub(crate) chunk: Arc<ClosedChunk>,
@@ -28,6 +30,7 @@ pub struct Staged {
 }
 
 impl Staged {
+    /// The chunk's rows, which are in memory too.
     #[must_use]
     pub fn chunk(&self) -> &Arc<ClosedChunk> {
         &self.chunk
@@ -40,28 +43,29 @@ impl Drop for Staged {
     }
 }
 
-/// Keeps the log from forgetting staged chunks, and loaders from outrunning the disk.
+/// Keeps staged chunks in the log, and loaders from outrunning the disk.
 #[derive(Default)]
 pub(crate) struct StagingArea {
-    /// For each live chunk, a sequence number at or before its record's; counted.
+    /// For each live chunk, a group number at or before its record's, with the count of such
+    /// chunks.
     floors: Mutex<BTreeMap<Lsn, usize>>,
     queue: Mutex<Queue>,
-    /// For loaders that wait on their own threads.
+    /// Wakes loaders that block their own threads.
     written: Condvar,
 }
 
-/// What waits for the disk.
+/// Chunks that wait for the disk.
 #[derive(Default)]
 struct Queue {
     bytes: usize,
-    /// Loaders that wait without a thread.
+    /// Wakers of loaders that wait asynchronously.
     wakers: Vec<Waker>,
-    /// Nothing is written any more.
+    /// True once nothing is written any more.
     closed: bool,
 }
 
 impl Queue {
-    /// Whether a loader need not wait.
+    /// True if a loader need not wait.
     fn has_room(&self) -> Result<bool> {
         if self.closed {
             return Err(closed());
@@ -70,7 +74,7 @@ impl Queue {
     }
 }
 
-/// Closes the area when the stage that writes ends, however it ends.
+/// Closes the area when the disk stage ends, even by a panic.
 pub(crate) struct Closing(pub(crate) Arc<StagingArea>);
 
 impl Drop for Closing {
@@ -99,12 +103,12 @@ impl StagingArea {
         }
     }
 
-    /// No record from here on may be removed from the log.
+    /// The log must keep all records from here on; `None` if nothing is staged.
     pub(crate) fn floor(&self) -> Option<Lsn> {
         self.floors.lock().keys().next().copied()
     }
 
-    /// Notes bytes on their way to the disk.
+    /// Counts bytes on their way to the disk.
     pub(crate) fn reserve(&self, bytes: usize) {
         self.queue.lock().bytes += bytes;
     }
@@ -115,7 +119,7 @@ impl StagingArea {
         self.wake(queue);
     }
 
-    /// Waits until the disk has caught up.
+    /// Blocks until the disk has caught up.
     pub(crate) fn wait_for_room(&self) -> Result<()> {
         let mut queue = self.queue.lock();
         while !queue.has_room()? {
@@ -124,7 +128,7 @@ impl StagingArea {
         Ok(())
     }
 
-    /// The same for those who must not hold up their thread.
+    /// Like [`wait_for_room`](Self::wait_for_room), for callers that must not block their thread.
     pub(crate) fn poll_room(&self, context: &Context<'_>) -> Poll<Result<()>> {
         let mut queue = self.queue.lock();
         match queue.has_room() {

@@ -1,7 +1,7 @@
-//! A transaction: a snapshot with its own changes laid over it.
+//! A transaction: a snapshot overlaid with its own changes.
 //!
-//! It reads through the same table states as everybody else; its own rows lie in private chunks of
-//! a private copy of the state. Nothing is shared until its write set goes to the engine.
+//! It reads the same table states as all readers. Its own rows lie in private chunks of a private
+//! copy of the state. Its changes stay private until its write set goes to the engine.
 
 mod overlay;
 mod segments;
@@ -21,21 +21,22 @@ use crate::write_set::{RowChanges, WriteSet};
 use overlay::Overlay;
 use segments::Segments;
 
+/// Changes over a snapshot that are not committed yet. Dropping it rolls back.
 #[derive(Clone)]
 pub struct Transaction {
     snapshot: Snapshot,
     changes: Changes,
 }
 
-/// What a transaction had changed at some point.
+/// A transaction's changes at some point.
 pub struct Savepoint(Changes);
 
-/// How a transaction that read rows wants them kept until it commits.
+/// Strength of a lock on rows that a transaction read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowLock {
-    /// Unchanged. Others may want the same.
+    /// No other transaction may change the row. Others may share the lock.
     Share,
-    /// Unchanged, and unlocked by anybody else.
+    /// No other transaction may change or lock the row.
     Update,
 }
 
@@ -51,6 +52,7 @@ struct Changes {
 }
 
 impl Transaction {
+    /// Begins a transaction that reads `snapshot`.
     #[must_use]
     pub fn new(snapshot: Snapshot) -> Transaction {
         let changes = Changes {
@@ -63,6 +65,7 @@ impl Transaction {
         Transaction { snapshot, changes }
     }
 
+    /// The snapshot that the transaction began with, without its changes.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
@@ -74,19 +77,19 @@ impl Transaction {
         &self.changes.catalog
     }
 
-    /// Whether there is anything to commit.
+    /// True if there is nothing to commit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.catalog_changes.is_empty() && self.changes.tables.is_empty()
     }
 
-    /// Whether some of its rows were sent ahead to the log.
+    /// True if some of its rows were staged in the log.
     #[must_use]
     pub fn has_staged(&self) -> bool {
         self.changes.tables.values().any(Overlay::has_staged)
     }
 
-    /// Whether it has changes that take a while to be encoded for the log.
+    /// True if it has changes that take long to encode for the log.
     #[must_use]
     pub fn has_bulks(&self) -> bool {
         self.changes.tables.values().any(Overlay::has_bulks)
@@ -95,7 +98,7 @@ impl Transaction {
     /// A table's rows as this transaction sees them.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn state(&mut self, id: TableId) -> Result<Arc<TableState>> {
         if let Some(overlay) = self.changes.tables.get_mut(&id) {
             overlay.look_at_unseen()?;
@@ -107,17 +110,18 @@ impl Transaction {
     /// Adds rows. Keys are checked when the transaction commits.
     ///
     /// # Errors
-    /// Where there is no such table, or no memory for the rows.
+    /// If there is no such table, or no memory for the rows.
     pub fn append(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
-        // What texts take beyond eight bytes counts once the system is asked.
+        // A lower bound: texts longer than eight bytes count when the system's figures are read
+        // next.
         self.snapshot.make_room(rows.num_rows() * rows.num_columns() * size_of::<u64>())?;
         self.append_always(id, rows)
     }
 
-    /// Adds rows of the database's own, also where there is no memory for those of its users.
+    /// Adds the database's own rows, even if there is no memory for users' rows.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn append_always(&mut self, id: TableId, rows: RecordBatch) -> Result<()> {
         if rows.num_rows() > 0 {
             self.overlay(id)?.append(rows);
@@ -125,10 +129,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Adds a chunk that a loader built, already on its way to the log.
+    /// Adds a chunk that a loader built and staged in the log.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn append_staged(&mut self, id: TableId, staged: Arc<Staged>) -> Result<()> {
         self.overlay(id)?.append_staged(staged);
         Ok(())
@@ -137,16 +141,16 @@ impl Transaction {
     /// Removes rows that this transaction sees.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn kill(&mut self, id: TableId, rows: &[RowId]) -> Result<()> {
         self.overlay(id)?.kill(rows)
     }
 
-    /// Keeps rows that this transaction sees as they are: it can't commit where another one
-    /// changed them meanwhile.
+    /// Locks rows that this transaction sees. Its commit fails if another transaction changed them
+    /// meanwhile.
     ///
     /// # Errors
-    /// Where there is no such table, or its rows lie on other nodes.
+    /// If there is no such table, or its rows lie on other nodes.
     pub fn lock(&mut self, id: TableId, rows: &[RowId], lock: RowLock) -> Result<()> {
         if rows.iter().any(|row| row.elsewhere().is_some()) {
             return Err(Error::unsupported("locking rows in a transaction block of a cluster"));
@@ -155,10 +159,10 @@ impl Transaction {
         Ok(())
     }
 
-    /// Keeps a table as the snapshot shows it, for changes that are right for these rows only: the
-    /// transaction can't commit where another one changed any of them, or added one.
+    /// Makes the commit depend on all rows of a table as of the snapshot, for changes that are
+    /// correct only for these. The commit fails if another transaction changed or added a row.
     pub fn rely_on(&mut self, id: TableId) {
-        // Nobody else knows a table that this transaction created.
+        // No other transaction knows a table that this one created.
         if self.snapshot.table(id).is_some() {
             self.changes.relied_on.insert(id);
         }
@@ -167,7 +171,7 @@ impl Transaction {
     /// Removes all rows of a table.
     ///
     /// # Errors
-    /// Where there is no such table.
+    /// If there is no such table.
     pub fn truncate(&mut self, id: TableId) -> Result<()> {
         self.overlay(id)?.truncate();
         Ok(())
@@ -176,7 +180,7 @@ impl Transaction {
     /// Changes the catalog.
     ///
     /// # Errors
-    /// Where the change does not fit, or alters a table that this transaction has written to.
+    /// If the change does not fit, or alters a table that this transaction has written to.
     pub fn change_catalog(&mut self, mut change: CatalogChange) -> Result<()> {
         let before = Arc::clone(&self.changes.catalog);
         if let CatalogChange::AlterTable { schema, expected, .. } = &mut change {
@@ -220,11 +224,11 @@ impl Transaction {
         self.changes.catalog_changes.iter().cloned().collect()
     }
 
-    /// What this transaction took away from a table whose rows lie on other nodes: whether all of
-    /// them, and else which.
+    /// Rows that this transaction deleted from a table whose rows lie on other nodes: true if all
+    /// of them, or else the list.
     #[must_use]
     pub fn killed_elsewhere(&self, id: TableId) -> (bool, Arc<[RowId]>) {
-        // Nobody else knows a table that this transaction created.
+        // No other transaction knows a table that this one created.
         if self.snapshot.table(id).is_none() {
             return (true, Arc::from([]));
         }
@@ -234,10 +238,11 @@ impl Transaction {
         }
     }
 
-    /// Takes out the changes to rows of these tables, whose rows lie on other nodes.
+    /// Removes and returns the changes to the tables selected by `of`, whose rows lie on other
+    /// nodes.
     ///
     /// # Errors
-    /// Only for mistakes: rows that do not fit their table.
+    /// Only for internal errors: rows that do not fit their table.
     pub fn take_rows(&mut self, of: impl Fn(TableId) -> bool) -> Result<Vec<RowChanges>> {
         let tables = std::mem::take(&mut self.changes.tables);
         let (there, here): (BTreeMap<_, _>, _) = tables.into_iter().partition(|(id, _)| of(*id));
@@ -246,18 +251,19 @@ impl Transaction {
         there.map(|(id, overlay)| overlay.into_rows(id)).collect()
     }
 
-    /// Remembers the changes so far; costs the same however many there are.
+    /// Remembers the changes so far. The cost does not depend on their number.
     #[must_use]
     pub fn savepoint(&mut self) -> Savepoint {
         Savepoint(self.changes.share())
     }
 
-    /// The same transaction once more, for somebody who looks at it and changes nothing.
+    /// A copy of the transaction for read-only use.
     #[must_use]
     pub fn share(&mut self) -> Transaction {
         Transaction { snapshot: self.snapshot.clone(), changes: self.changes.share() }
     }
 
+    /// Restores the changes of the savepoint, which can be used again.
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) {
         self.changes = savepoint.0.clone();
     }
@@ -265,15 +271,16 @@ impl Transaction {
     /// All changes, encoded for the log.
     ///
     /// # Errors
-    /// Only for mistakes: rows that do not fit their table.
+    /// Only for internal errors: rows that do not fit their table.
     pub fn into_write_set(self) -> Result<WriteSet> {
         self.into_write_set_while(|| true)
     }
 
-    /// The same as long as it is wanted, which is asked before each chunk.
+    /// Like [`into_write_set`](Transaction::into_write_set), but stops once `is_wanted` returns
+    /// false, which is called before each chunk.
     ///
     /// # Errors
-    /// As [`into_write_set`](Transaction::into_write_set), and where it was not wanted any more.
+    /// Like [`into_write_set`](Transaction::into_write_set), and if it was stopped.
     pub fn into_write_set_while(mut self, is_wanted: impl Fn() -> bool) -> Result<WriteSet> {
         let mut tables = Vec::with_capacity(self.changes.tables.len());
         for (id, overlay) in self.changes.tables {
@@ -299,13 +306,13 @@ impl Transaction {
     }
 }
 
-/// Whether rows that were made for one schema fit the other as they are, and in every respect.
+/// True if the schemas differ in indexes only, so that rows of one fit the other unchanged.
 fn differ_in_indexes_only(before: &TableSchema, after: &TableSchema) -> bool {
     TableSchema { indexes: after.indexes.clone(), ..before.clone() } == *after
 }
 
 impl Changes {
-    /// A copy that costs the same however much was changed.
+    /// A copy whose cost does not depend on the number of changes.
     fn share(&mut self) -> Changes {
         Changes {
             catalog: Arc::clone(&self.catalog),

@@ -1,8 +1,8 @@
 //! The transaction stage: one thread that owns every table's writing half.
 //!
-//! It checks and applies write sets in the order in which they arrive, and hands each on to the
-//! disk stage without waiting. What the log then refuses is undone here, newest first, together
-//! with everything that was queued behind it.
+//! It checks and applies write sets in the order of arrival, and passes each on to the disk stage
+//! without waiting. If the log rejects a group, this stage undoes it and every group queued behind
+//! it, newest first.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -39,7 +39,7 @@ pub(crate) enum Request {
         durability: Durability,
         acknowledge: Waiter<Written>,
     },
-    /// A full chunk was rebuilt as a closed one: same rows, same number.
+    /// Replaces a full chunk by its closed form, with the same rows and number.
     Swap {
         table: TableId,
         number: u32,
@@ -49,10 +49,10 @@ pub(crate) enum Request {
         table: TableId,
         built: Built,
     },
-    /// Chunks that have become full are to be closed, also where no group follows theirs.
+    /// Sends full chunks to be closed, even if no further group arrives.
     CloseFull,
     RemoveBefore(Lsn),
-    /// How much of the log [`Request::RemoveBefore`] would free.
+    /// Asks how many bytes of the log [`Request::RemoveBefore`] would free.
     BytesBefore(Lsn, Sender<u64>),
     DiskFailed {
         error: Error,
@@ -70,21 +70,22 @@ impl Request {
 /// A table's writing half.
 pub(crate) struct Writer {
     pub(crate) table: Table,
-    /// The last group that changed its rows or its columns.
+    /// The last group that changed the table's rows or columns.
     pub(crate) changed: Lsn,
 }
 
 impl Writer {
-    /// Full chunks are rebuilt as closed ones on the maintenance thread.
+    /// Sends full chunks to the maintenance thread, which closes them.
     fn hand_over_full_chunks(&mut self, id: TableId, chores: &Sender<Chore>) {
         for full in self.table.take_full() {
-            // Without maintenance the chunk stays as it is: larger, but readable.
+            // Without maintenance the chunk stays open: larger, but readable.
             let _ = chores.send(Chore::Close { table: id, full });
         }
     }
 }
 
-/// Groups of more rows are the thread's: their callers read the next ones meanwhile.
+/// Greatest number of rows that the calling thread applies. Larger groups go to the stage's thread,
+/// so that their callers can read the next group meanwhile.
 const QUICK_ROWS_MAX: usize = 16;
 
 pub(crate) struct TransactionStage {
@@ -94,16 +95,16 @@ pub(crate) struct TransactionStage {
     pub(crate) lsn: Lsn,
     pub(crate) disk: Arc<Stage<DiskStage, DiskCommand>>,
     pub(crate) chores: Sender<Chore>,
-    /// For what takes one thread too long: keys of bulk loads.
+    /// Threads for work that is too long for one, such as the keys of bulk loads.
     pub(crate) threads: Threads,
     pub(crate) memory: Option<Arc<MemoryWatch>>,
-    /// Why no more writes are taken.
+    /// The error for which no more writes are accepted.
     pub(crate) stopped: Option<Error>,
     pub(crate) counters: Arc<Counters>,
 }
 
 impl TransactionStage {
-    /// What the stage's thread does.
+    /// The loop of the stage's thread.
     pub(crate) fn run(stage: &Stage<TransactionStage, Request>, inbox: &Receiver<Request>) {
         while let Ok(first) = inbox.recv() {
             if stage.work(|transactions| transactions.round(first, inbox)).is_none() {
@@ -112,7 +113,7 @@ impl TransactionStage {
         }
     }
 
-    /// Does all that is ready; returns how many requests that were, or nothing at the end.
+    /// Processes all requests that are ready. Returns their number, or `None` when the stage ends.
     fn round(&mut self, first: Request, inbox: &Receiver<Request>) -> Option<usize> {
         let (mut next, mut requests, mut groups) = (Some(first), 0, 0);
         while let Some(request) = next {
@@ -127,7 +128,7 @@ impl TransactionStage {
         Some(requests)
     }
 
-    /// Whether a request takes no longer than to wake the stage's thread.
+    /// True if processing a request takes no longer than waking the stage's thread.
     pub(crate) fn is_quick(&self, request: &Request) -> bool {
         match request {
             Request::Rows { group, .. } => group.row_count() <= QUICK_ROWS_MAX,
@@ -135,14 +136,14 @@ impl TransactionStage {
         }
     }
 
-    /// Does a request that is quick.
+    /// Processes a quick request on the calling thread.
     pub(crate) fn do_here(&mut self, request: Request) {
         self.counters.transactions.took(usize::from(request.is_group()));
-        // Only an end breaks off.
+        // Only a request to close breaks the loop, and that is not quick.
         let _ = self.carry_out(request);
     }
 
-    /// Does what is asked for. Breaks where that is to end.
+    /// Processes a request. Breaks if it is a request to close.
     fn carry_out(&mut self, request: Request) -> ControlFlow<()> {
         match request {
             Request::Commit { write_set, durability, acknowledge } => {
@@ -212,13 +213,13 @@ impl TransactionStage {
         self.hand_on(self.lsn.next(), effects, encoder, durability, acknowledge);
     }
 
-    /// Whether there is memory for further rows. How many bytes those of a group take is known
-    /// once they are there, and counts for the next one.
+    /// Checks that there is memory for further rows. The size of a group's rows is known only once
+    /// they are applied, so it counts for the next group.
     fn check_memory(&self) -> Result<()> {
         room::make(self.memory.as_deref(), 0)
     }
 
-    /// Sends a group that was applied on its way to the disk.
+    /// Sends an applied group to the disk stage.
     fn hand_on(
         &mut self,
         lsn: Lsn,
@@ -231,7 +232,7 @@ impl TransactionStage {
         if let Some(memory) = &self.memory {
             memory.took(payload.iter().map(Vec::len).sum());
         }
-        // A group of which the log need not know takes no number.
+        // A group that is not logged consumes no group number.
         if !payload.is_empty() {
             self.lsn = lsn;
         }
@@ -252,7 +253,7 @@ impl TransactionStage {
         }));
     }
 
-    /// Notes which tables the group that was just applied changed.
+    /// Records the tables that the group just applied has changed.
     fn note_changes(&mut self, effects: &mut GroupEffects) {
         for step in &effects.steps {
             if let Step::Changed(id, effect) = step
@@ -281,7 +282,8 @@ impl TransactionStage {
         let sources: Vec<(u32, Vec<u8>)> =
             built.sources.iter().map(|(chunk, taken)| (*chunk, bitmap_bytes(taken))).collect();
         let mut effect = Effect::default();
-        // The table was truncated or altered, or a source compacted, since the plan was made.
+        // If this fails, the table was truncated or altered, or a source was compacted, since the
+        // plan was made.
         let Ok(number) = table.apply_compaction(built, &mut effect) else {
             table.undo(effect);
             return;
@@ -292,7 +294,7 @@ impl TransactionStage {
         self.send(DiskCommand::Group(PendingGroup {
             lsn: self.lsn,
             payload: encoder.finish(),
-            // Losing a compaction loses nothing, and what follows it in the log syncs it too.
+            // A lost compaction loses no data, and the next synced group in the log syncs it too.
             durability: Durability::Write,
             effects: GroupEffects {
                 steps: vec![Step::Changed(id, effect)],
@@ -315,7 +317,7 @@ impl TransactionStage {
         }));
     }
 
-    /// Undoes everything that the log refused, and tells those who wait for it.
+    /// Undoes all groups that the log refused, and reports the error to their writers.
     fn roll_back(&mut self, error: &Error, permanent: bool) {
         let (reply, refused_groups) = channel();
         self.send(DiskCommand::Resume(reply));
@@ -337,7 +339,7 @@ impl TransactionStage {
         }
     }
 
-    /// Takes back what a group did to the writing halves, newest first.
+    /// Undoes a group's changes to the writing halves, newest first.
     pub(crate) fn undo(&mut self, effects: GroupEffects) {
         if let Some((before, _)) = effects.catalog {
             self.catalog = before;
@@ -370,7 +372,7 @@ impl TransactionStage {
             return;
         };
         let sent = self.disk.send(command);
-        // It ends only after this stage told it to.
+        // The disk stage ends only after a request of this stage.
         assert!(sent.is_ok(), "the disk stage outlives the transaction stage");
     }
 }

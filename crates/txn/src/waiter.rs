@@ -1,12 +1,11 @@
-//! Those who wait to be told what became of their write set.
+//! Callers that wait for the outcome of their write set.
 
 use thalweg_types::{Error, Lsn, Result, SqlState};
 
-/// Told once what became of a group.
+/// Callback that is called once with the group's outcome.
 pub type Acknowledge = Box<dyn FnOnce(Result<Lsn>) + Send>;
 
-/// Somebody who is told exactly once: when the one who should tell is gone, that the database is
-/// closed.
+/// A callback that is called exactly once. Dropping it unused reports that the database is closed.
 pub(crate) struct Waiter<T = Lsn>(Option<Box<dyn FnOnce(Result<T>) + Send>>);
 
 impl<T> Waiter<T> {
@@ -14,7 +13,7 @@ impl<T> Waiter<T> {
         Waiter(Some(acknowledge))
     }
 
-    /// For what the engine does by itself.
+    /// No callback, for the engine's own changes.
     pub(crate) fn nobody() -> Waiter<T> {
         Waiter(None)
     }

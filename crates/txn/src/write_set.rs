@@ -1,4 +1,4 @@
-//! What a transaction hands to the pipeline: all its changes, to be made at once or not at all.
+//! Write sets: all changes of a transaction, which the pipeline applies atomically.
 
 use std::sync::Arc;
 
@@ -12,23 +12,23 @@ use crate::staging::Staged;
 /// The changes of one transaction. Catalog changes come first, then each table's rows.
 #[derive(Default)]
 pub struct WriteSet {
-    /// The last group that the transaction saw.
+    /// The last group in the transaction's snapshot.
     pub snapshot: Lsn,
-    /// Tables whose rows no later group may have changed.
+    /// Tables whose rows no group after the snapshot may have changed.
     pub relied_on: Vec<TableId>,
     pub catalog: Vec<CatalogChange>,
     pub tables: Vec<TableChanges>,
 }
 
 impl WriteSet {
-    /// Whether it asks for nothing; what was relied on alone is nothing to be kept.
+    /// True if there is nothing to apply. `relied_on` alone is not a change.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.catalog.is_empty() && self.tables.is_empty()
     }
 
-    /// Whether it is for the sake of rows. Definitions go on where there is no memory for rows:
-    /// some of them make room.
+    /// True if it adds rows and changes no definitions. Changes of definitions are accepted even if
+    /// there is no memory for rows, since some of them free memory.
     pub(crate) fn adds_rows_alone(&self) -> bool {
         self.catalog.is_empty() && self.tables.iter().any(|changes| !changes.append.is_empty())
     }
@@ -37,9 +37,10 @@ impl WriteSet {
 /// Changes to one table's rows, in the order: hold, truncate, kill, append.
 pub struct TableChanges {
     pub table: TableId,
-    /// The table's version that the rows were made for; `None` where this very write set made it.
+    /// The table's version that the rows were made for; `None` if this write set creates or alters
+    /// it.
     pub version: Option<Lsn>,
-    /// Rows that must be alive, and stay so.
+    /// Rows that must still be alive.
     pub hold: Vec<RowId>,
     pub truncate: bool,
     pub kill: Vec<RowId>,
@@ -47,6 +48,7 @@ pub struct TableChanges {
 }
 
 impl TableChanges {
+    /// No changes yet to `table`.
     #[must_use]
     pub fn new(table: TableId, version: Option<Lsn>) -> TableChanges {
         TableChanges {
@@ -63,10 +65,10 @@ impl TableChanges {
 /// Changes to the rows of a table that lie on other nodes, in the order: truncate, kill, append.
 pub struct RowChanges {
     pub table: TableId,
-    /// That of the schema for which they were made.
+    /// Fingerprint of the schema that the rows were made for.
     pub fingerprint: u64,
     pub truncate: bool,
-    /// With the nodes that have the rows.
+    /// Row ids with the nodes that hold the rows.
     pub kill: Vec<RowId>,
     pub append: Vec<RecordBatch>,
 }
@@ -74,9 +76,9 @@ pub struct RowChanges {
 /// Rows in the form in which they enter a table, already encoded for the log on the session's
 /// thread.
 pub enum NewRows {
-    /// Goes to the end of the open chunk.
+    /// Appended to the open chunk.
     Batch { rows: RecordBatch, encoded: Vec<u8> },
-    /// Becomes a chunk as it is.
+    /// Becomes a chunk of its own.
     Chunk { chunk: Arc<ClosedChunk>, encoded: Vec<u8> },
     /// A chunk whose bytes are in the log already.
     Staged(Arc<Staged>),
@@ -90,12 +92,14 @@ impl NewRows {
         }
     }
 
+    /// Encodes rows for the log, to be appended to the open chunk.
     #[must_use]
     pub fn batch(rows: RecordBatch) -> NewRows {
         let encoded = codec::encode_batch(&rows);
         NewRows::Batch { rows, encoded }
     }
 
+    /// Encodes a whole chunk for the log.
     #[must_use]
     pub fn chunk(chunk: Arc<ClosedChunk>) -> NewRows {
         let encoded = codec::encode_chunk(&chunk);

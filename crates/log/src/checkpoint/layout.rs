@@ -1,14 +1,14 @@
-//! How a checkpoint lies on disk: a header, the sections, a table of them, a footer.
+//! Layout of a checkpoint file: a header, the sections, a table of them, a footer.
 
 use thalweg_types::Lsn;
 
 use crate::align::aligned;
 use crate::file_header::{HEADER_BYTES, u32_at, u64_at};
 
-/// What a file's name ends with while it is written.
+/// Suffix of a file's name while it is being written.
 pub const TEMPORARY_SUFFIX: &str = ".new";
 
-/// How long a section's entry in the table is.
+/// Length of a section's entry in the table, in bytes.
 pub const ENTRY_BYTES: u64 = 32;
 
 /// One section of a checkpoint.
@@ -16,7 +16,7 @@ pub const ENTRY_BYTES: u64 = 32;
 pub struct SectionInfo {
     pub kind: u32,
     pub id: u64,
-    /// How many bytes it has.
+    /// Length in bytes, without padding.
     pub length: u64,
     pub(super) offset: u64,
     pub(super) checksum: u32,
@@ -44,7 +44,7 @@ impl SectionInfo {
     }
 }
 
-/// Where the table stands if the sections follow each other as they must; nothing if they do not.
+/// Offset of the table if the sections follow each other as they must; `None` if they do not.
 pub fn table_offset(sections: &[SectionInfo]) -> Option<u64> {
     sections.iter().try_fold(HEADER_BYTES, |offset, section| {
         if section.offset != offset {
@@ -54,6 +54,7 @@ pub fn table_offset(sections: &[SectionInfo]) -> Option<u64> {
     })
 }
 
+/// The name of a checkpoint's file; names sort like sequence numbers.
 pub fn file_name(lsn: Lsn) -> String {
     format!("checkpoint-{:020}.tck", lsn.0)
 }
@@ -64,7 +65,7 @@ fn lsn_in(name: &str) -> Option<Lsn> {
     if all_digits { digits.parse().ok().map(Lsn) } else { None }
 }
 
-/// The checkpoints among the names of files, oldest first.
+/// The checkpoints among file names, oldest first.
 pub fn checkpoints_in(names: &[String]) -> Vec<Lsn> {
     let mut found: Vec<Lsn> = names.iter().filter_map(|name| lsn_in(name)).collect();
     found.sort_unstable();

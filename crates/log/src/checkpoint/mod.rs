@@ -1,8 +1,7 @@
-//! Checkpoints: files that stand for all records of the log up to a sequence number.
+//! Checkpoints: files that replace all records of the log up to a sequence number.
 //!
-//! A checkpoint is a list of sections, whose bytes and whose meaning are the caller's. A file that
-//! has a checkpoint's name is complete: it is written under another name and renamed when it is
-//! durable.
+//! A checkpoint is a list of sections, whose bytes the caller defines. A file with a checkpoint's
+//! name is complete, because it is written under another name and renamed once it is durable.
 
 mod layout;
 mod reader;
@@ -14,13 +13,13 @@ pub use layout::SectionInfo;
 pub use reader::CheckpointReader;
 pub use writer::CheckpointWriter;
 
-/// How far a checkpoint stands for the log. Without one, not at all.
+/// The part of the log that a checkpoint replaces. The default, without a checkpoint, is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    /// It holds what the records up to this one did.
+    /// It holds the effects of all records up to this one.
     pub lsn: Lsn,
-    /// The log is needed from this one on. That may be before `lsn`: records may count on earlier
-    /// ones that the checkpoint does not hold.
+    /// The log is needed from this record on. It may be before `lsn`, because later records may
+    /// refer to earlier ones that the checkpoint does not hold.
     pub log_from: Lsn,
 }
 

@@ -16,7 +16,8 @@ use crate::file_header::{FileHeader, FileKind, HEADER_BYTES, u32_at};
 use crate::heads::CheckpointIdentity;
 use crate::segment::open_file;
 
-/// A checkpoint whose table was read and verified. Threads may read its sections at the same time.
+/// A checkpoint whose table was read and verified. Several threads may read its sections
+/// concurrently.
 pub struct CheckpointReader {
     file: Arc<dyn File>,
     path: PathBuf,
@@ -27,14 +28,14 @@ pub struct CheckpointReader {
 }
 
 impl CheckpointReader {
-    /// Opens the newest checkpoint in a directory, if there is one, and makes sure that it stays.
-    /// If it is damaged that is an error: an older one would lack what the log no longer has.
+    /// Opens the newest checkpoint in a directory, if there is one, and makes its name durable. A
+    /// damaged one is an error: the log may lack records that an older checkpoint would need.
     ///
-    /// A process that died may have left its name in the page cache alone. What follows counts on
-    /// this checkpoint, and lets go of log that it covers; a crash must not take it away.
+    /// A process that died may have left its name only in the page cache. The caller will remove
+    /// log segments that this checkpoint covers, so a crash must not lose it.
     ///
     /// # Errors
-    /// Where it is damaged, or is not the one that the directory's heads name.
+    /// If the checkpoint is damaged, or is not one that the directory's head records name.
     pub fn open_newest(env: &Env, directory: &DataDirectory) -> Result<Option<CheckpointReader>> {
         let (path, heads) = (directory.checkpoints(), directory.heads());
         env.files.sync_dir(&path).map_err(|error| file_error("sync", &path, error))?;
@@ -72,24 +73,25 @@ impl CheckpointReader {
         CheckpointIdentity { lsn: self.coverage.lsn, bytes: self.bytes, checksum: self.checksum }
     }
 
-    /// The sequence number up to which it stands for the log.
+    /// The sequence number up to which it replaces the log.
     #[must_use]
     pub fn lsn(&self) -> Lsn {
         self.coverage.lsn
     }
 
-    /// How far it stands for the log.
+    /// The part of the log that it replaces.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
         self.coverage
     }
 
-    /// How long the file is.
+    /// Length of the file, in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
+    /// Path of the checkpoint's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -101,10 +103,10 @@ impl CheckpointReader {
         &self.sections
     }
 
-    /// Reads and verifies a section.
+    /// Reads a section and verifies its checksum.
     ///
     /// # Panics
-    /// When there is no such section, or `buffer` is not as long as it.
+    /// If there is no such section, or `buffer` is not as long as it.
     pub fn read_into(&self, index: usize, buffer: &mut [u8]) -> Result<()> {
         let section = &self.sections[index];
         assert_eq!(buffer.len() as u64, section.length, "the buffer has the section's length");
@@ -119,17 +121,17 @@ impl CheckpointReader {
         Ok(())
     }
 
-    /// Reads and verifies a section.
+    /// Reads a section and verifies its checksum.
     ///
     /// # Panics
-    /// When there is no such section.
+    /// If there is no such section.
     pub fn read(&self, index: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.sections[index].length as usize];
         self.read_into(index, &mut bytes)?;
         Ok(bytes)
     }
 
-    /// Verifies the zeros between a section and the next.
+    /// Verifies the padding after a section.
     pub(crate) fn verify_padding(&self, index: usize) -> Result<()> {
         let section = &self.sections[index];
         let mut zeros = vec![0; padding(section.length).len()];
@@ -148,8 +150,7 @@ impl CheckpointReader {
     }
 }
 
-/// Reads header, footer and table. The footer says what the file must be; whatever is not so is
-/// damage.
+/// Reads header, footer and table. Any deviation from what the footer says is damage.
 fn read_table(
     file: &dyn File,
     path: &Path,

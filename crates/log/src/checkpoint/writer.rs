@@ -16,15 +16,15 @@ use crate::failure::file_error;
 use crate::file_header::{FileHeader, FileKind, u32_at};
 use crate::heads::{CheckpointIdentity, Heads};
 
-/// Sections smaller than this are gathered and written together.
+/// Smaller sections are buffered and written together.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// After so much the file is synced: so that the last sync is short, and a sync of the log that
-/// comes in between does not wait for gigabytes.
+/// Number of bytes after which the file is synced, so that the last sync is short and a concurrent
+/// sync of the log does not wait for gigabytes.
 const UNSYNCED_BYTES_MAX: u64 = 32 << 20;
 
-/// Writes a checkpoint, section by section. Dropped before [`CheckpointWriter::finish`], it leaves
-/// nothing behind.
+/// Writes a checkpoint, section by section. Dropping it before [`CheckpointWriter::finish`] removes
+/// the file.
 pub struct CheckpointWriter {
     files: Arc<dyn FileSystem>,
     directory: PathBuf,
@@ -34,16 +34,16 @@ pub struct CheckpointWriter {
     lsn: Lsn,
     database_id: u64,
     sections: Vec<SectionInfo>,
-    /// Bytes for the file's end that were not written yet.
+    /// Bytes at the file's end that are not written yet.
     buffer: Vec<u8>,
-    /// How much of the file was written.
+    /// Number of bytes written to the file.
     written: u64,
     synced: u64,
     finished: bool,
 }
 
 impl CheckpointWriter {
-    /// Begins a checkpoint that stands for the log as `coverage` says.
+    /// Begins a checkpoint that replaces the part of the log given by `coverage`.
     pub fn create(
         env: &Env,
         directory: &DataDirectory,
@@ -88,14 +88,14 @@ impl CheckpointWriter {
         self.put(parts, length)
     }
 
-    /// How many bytes the file has so far.
+    /// Number of bytes in the file so far, buffered ones included.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.written + self.buffer.len() as u64
     }
 
-    /// Makes the checkpoint durable under its name and removes the older ones; tells how many bytes
-    /// it has.
+    /// Makes the checkpoint durable under its name, removes older ones, and returns its length in
+    /// bytes.
     pub fn finish(mut self) -> Result<u64> {
         let checksum = self.put_table()?;
         let bytes = self.bytes();
@@ -106,7 +106,7 @@ impl CheckpointWriter {
             let synced = self.files.sync_dir(&self.directory);
             synced.map_err(|error| file_error("sync", &self.directory, error))
         };
-        // A start refuses a checkpoint that no head names.
+        // Recovery refuses a checkpoint that no head record names.
         let identity = CheckpointIdentity { lsn: self.lsn, bytes, checksum };
         self.heads.checkpoint_comes(identity, sync_names)?;
         self.files
@@ -120,7 +120,7 @@ impl CheckpointWriter {
         Ok(bytes)
     }
 
-    /// Returns the checksum in the footer.
+    /// Appends the table and the footer, and returns the footer's checksum.
     fn put_table(&mut self) -> Result<u32> {
         let table_offset = self.bytes();
         let table: Vec<u8> = self.sections.iter().flat_map(SectionInfo::encode).collect();
@@ -136,7 +136,7 @@ impl CheckpointWriter {
         Ok(u32_at(&footer, 12))
     }
 
-    /// Appends parts and fills up to the grid.
+    /// Appends parts, with padding.
     fn put(&mut self, parts: &[&[u8]], length: u64) -> Result<()> {
         let padding = padding(length);
         if self.buffer.len() as u64 + length + padding.len() as u64 > BUFFER_BYTES as u64 {
@@ -149,7 +149,7 @@ impl CheckpointWriter {
         Ok(())
     }
 
-    /// Writes what is gathered, and `parts` after it, with one call.
+    /// Writes the buffer, and `parts` after it, with one call.
     fn flush(&mut self, parts: &[&[u8]]) -> Result<()> {
         let slices: Vec<IoSlice<'_>> =
             [&self.buffer[..]].iter().chain(parts).map(|part| IoSlice::new(part)).collect();
@@ -182,7 +182,7 @@ impl CheckpointWriter {
 impl Drop for CheckpointWriter {
     fn drop(&mut self) {
         if !self.finished {
-            // It has no checkpoint's name: if it stays, the next start removes it.
+            // If this fails, the file has no checkpoint's name, and the next start removes it.
             let _ = self.files.remove_file(&self.temporary);
         }
     }

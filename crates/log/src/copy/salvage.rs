@@ -1,5 +1,5 @@
-//! What is sound of a damaged directory: its newest sound checkpoint, and the log after that up to
-//! the first damage.
+//! Salvages a damaged directory: its newest sound checkpoint, and the log after it up to the first
+//! damage.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::heads::{HEADS, Head, database_of, read_slots};
 use crate::segment::{self, Segment, SegmentHeader, open_file};
 use crate::segment_reader::{SegmentReader, Step};
 
-/// Copies what is sound of the database in `from` into the new directory `to`, and reports what
-/// does not come along. `from` stays as it is.
+/// Copies the sound parts of the database in `from` into the new directory `to`, and reports the
+/// damage that is left behind. `from` is not changed.
 ///
 /// # Errors
-/// Where it is in use, where nothing tells which database it is, or where nothing is sound.
+/// If the database is in use, no file tells its id, or nothing is sound.
 pub fn salvage(
     env: &Env,
     from: &Path,
@@ -62,7 +62,7 @@ struct Salvage<'a> {
 }
 
 impl Salvage<'_> {
-    /// The newest checkpoint all of whose sections are sound.
+    /// The newest checkpoint whose sections are all sound.
     fn checkpoint(&mut self) -> Result<Sources> {
         let mut sources = Sources {
             database_id: self.database_id,
@@ -135,14 +135,14 @@ impl Salvage<'_> {
         Ok(end)
     }
 
-    /// Only the checkpoint is sound.
+    /// Reports that only the checkpoint is sound.
     fn nothing(&mut self, error: Error, covered: Lsn) -> Result<Lsn> {
         (self.report)(error);
         Ok(covered)
     }
 
-    /// The segments whose headers are sound. One that follows a gap does not continue the one
-    /// before the gap, as its header tells.
+    /// The segments with sound headers. The header of a segment after a gap shows that it does not
+    /// continue the one before.
     fn segments(&mut self) -> Result<Vec<Segment>> {
         let directory = self.from.join(LOG);
         if !exists(&*self.env.files, &directory)? {

@@ -1,4 +1,4 @@
-//! Comparing a log and its checkpoint with the head that vouches for them.
+//! Compares a log and its checkpoint with the head record that vouches for them.
 
 use std::path::Path;
 
@@ -15,6 +15,7 @@ pub struct Vouched {
 }
 
 impl Vouched {
+    /// Expects the log to reach the position of `head`.
     pub fn new(head: Head) -> Vouched {
         #[cfg(test)]
         if super::canary::is_without_check() {
@@ -23,7 +24,8 @@ impl Vouched {
         Vouched { head, reached: head.position.segment == 0 }
     }
 
-    /// What a checkpoint covers, whose segments may be removed, need not be in the log.
+    /// Begins at the log's first segment. A position that the checkpoint covers need not be in the
+    /// log, because its segments may have been removed.
     pub fn begin(
         &mut self,
         directory: &Path,
@@ -42,7 +44,7 @@ impl Vouched {
         Err(self.shorter(directory, "no segment of that time is there"))
     }
 
-    /// Takes note that the log has a record's end here.
+    /// Records that a log record ends at this position.
     pub fn pass(
         &mut self,
         path: &Path,
@@ -75,7 +77,7 @@ impl Vouched {
             .with_hint(REPAIR_HINT))
     }
 
-    /// Judges where the log ends.
+    /// Checks the end of the log.
     pub fn finish(&self, directory: &Path, segment: u64, end: Option<&LogEnd>) -> Result<()> {
         let Some(end) = end else {
             if self.reached {
@@ -121,7 +123,7 @@ impl Vouched {
 }
 
 impl Head {
-    /// Refuses a newest checkpoint that is not one of those that the head names.
+    /// Refuses the newest checkpoint if the head record does not name it.
     pub fn check_checkpoint(
         &self,
         directory: &Path,

@@ -1,18 +1,18 @@
-//! One head: how far the log came, as it lies in a slot.
+//! One head record: a position in the log, with its encoding.
 
 use thalweg_types::Lsn;
 
 use crate::checksum::{checksum, matches};
 use crate::file_header::{u32_at, u64_at};
 
-/// How long an encoded head is: within one sector, which a disk writes wholly or not at all.
+/// Length of an encoded head record, in bytes. It fits one sector, which a disk writes atomically.
 pub const HEAD_BYTES: usize = 256;
 
 const MAGIC: [u8; 8] = *b"THALWEGH";
 const VERSION: u32 = 1;
 const CLEAN: u64 = 1;
 
-/// A place in the log's history. The checksums chain back to the first record, so that no other
+/// A position in the log's history. The checksums chain back to the first record, so that no other
 /// history has the same position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPosition {
@@ -20,7 +20,7 @@ pub struct LogPosition {
     pub segment: u64,
     /// The offset in the segment.
     pub end: u64,
-    /// Of the last record before it.
+    /// Sequence number of the last record before it.
     pub lsn: Lsn,
     /// The checksum of the segment's header.
     pub segment_checksum: u32,
@@ -28,32 +28,34 @@ pub struct LogPosition {
     pub last_checksum: u32,
 }
 
-/// Which checkpoint file it is.
+/// Identity of a checkpoint file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointIdentity {
     pub lsn: Lsn,
     pub bytes: u64,
-    /// The checksum in the footer, which covers the table and so the checksums of all sections.
+    /// The footer's checksum, which covers the table and so the checksums of all sections.
     pub checksum: u32,
 }
 
-/// What the directory knows about its log, apart from the log.
+/// Knowledge of the log that is stored outside of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Grows with each head that is written.
+    /// Increases with each head record that is written.
     pub generation: u64,
-    /// Random for each start of a process, so that two continuations of one copy differ.
+    /// Random for each start of a process, so that two continuations of one copied directory
+    /// differ.
     pub incarnation: u64,
     /// The log was durable up to here.
     pub position: LogPosition,
-    /// The log was closed at the position, and nothing came after it.
+    /// True if the log was closed cleanly at the position.
     pub clean: bool,
     pub checkpoint: Option<CheckpointIdentity>,
-    /// A checkpoint that is complete and about to get its name.
+    /// A checkpoint that is complete and about to be renamed.
     pub next_checkpoint: Option<CheckpointIdentity>,
 }
 
 impl Head {
+    /// The bytes of a slot, with a checksum.
     pub fn encode(&self, database_id: u64) -> [u8; HEAD_BYTES] {
         let mut bytes = [0; HEAD_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -87,7 +89,7 @@ impl Head {
         bytes
     }
 
-    /// The head, and the database that it belongs to, if these are the bytes of one.
+    /// Decodes a head record and the id of its database; `None` if the bytes are not a sound one.
     pub fn decode(bytes: &[u8; HEAD_BYTES]) -> Option<(Head, u64)> {
         let sound = bytes[..8] == MAGIC
             && u32_at(bytes, 8) == VERSION
@@ -125,7 +127,7 @@ fn encode_checkpoint(checkpoint: Option<CheckpointIdentity>) -> [u64; 3] {
     })
 }
 
-/// No checkpoint has a length of 0.
+/// A length of 0 means that there is no checkpoint.
 fn decode_checkpoint([lsn, bytes, checksum]: [u64; 3]) -> Option<CheckpointIdentity> {
     let checksum = checksum as u32;
     (bytes > 0).then_some(CheckpointIdentity { lsn: Lsn(lsn), bytes, checksum })

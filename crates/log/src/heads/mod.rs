@@ -1,10 +1,10 @@
-//! Heads: what a directory knows of its log, apart from the log.
+//! Head records: knowledge of the log that a directory keeps outside of the log.
 //!
-//! The end of the log cannot say that something is missing behind it. A *head* names a position up
-//! to which the log was durable when the head was written. The file of heads has three slots: the
-//! slot that was synced last is not written again before another slot was synced. A head is written
-//! after the sync of what it vouches for, so a head that is lost costs knowledge, not rows.
-//! `docs/decisions/0008-log-heads.md` has the reasons.
+//! A log that was cut short looks complete. So a *head* names a position up to which the log was
+//! durable when the head was written. The file of heads has three slots: the slot that was synced
+//! last is not overwritten until another slot was synced. A head is written after the sync of the
+//! records that it vouches for, so a lost head costs knowledge, not rows.
+//! `docs/decisions/0008-log-heads.md` gives the reasons.
 
 mod check;
 mod head;
@@ -23,10 +23,12 @@ pub use head::{CheckpointIdentity, HEAD_BYTES, Head, LogPosition};
 
 use crate::failure::{damaged, file_error};
 
+/// Name of the file of heads.
 pub const HEADS: &str = "HEADS";
+/// Its name while it is being created.
 pub const HEADS_TEMPORARY: &str = "HEADS.new";
 
-/// Each slot has a block of its own, so that writing one never touches another.
+/// Each slot has a disk block of its own, so that writing one never touches another.
 const SLOT_BYTES: usize = 4096;
 const SLOTS: usize = 3;
 const FILE_BYTES: u64 = (SLOT_BYTES * SLOTS) as u64;
@@ -36,9 +38,9 @@ pub struct Heads {
     path: PathBuf,
     database_id: u64,
     state: Mutex<State>,
-    /// Held during a sync: one at a time.
+    /// Held during a sync, so that syncs do not overlap.
     syncing: Mutex<()>,
-    /// The directory went away under the running process.
+    /// True once the directory was removed or replaced under the running process.
     vanished: AtomicBool,
 }
 
@@ -47,20 +49,20 @@ struct State {
     file: Option<Arc<dyn File>>,
     /// The newest head, written or not.
     head: Head,
-    /// Where the next head goes.
+    /// The slot for the next head.
     slot: usize,
     /// The slot that was synced last.
     stable: usize,
-    /// Whether something was written, or is to be written, since the last sync.
+    /// True if a head was changed since the last sync.
     dirty: bool,
-    /// The next checkpoint was renamed, and the directory was not synced since.
+    /// True if the next checkpoint was renamed and the directory was not synced since.
     renamed: bool,
 }
 
-/// What the slots of a file hold.
+/// Contents of a file's slots.
 pub struct SlotsRead {
     pub heads: [Option<Head>; SLOTS],
-    /// The first byte of the first slot that is not what was written.
+    /// Offset of the first damaged slot.
     pub damage: Option<u64>,
 }
 
@@ -80,8 +82,8 @@ impl Heads {
         Heads::with(directory, database_id, State { file: None, head, ..State::default() })
     }
 
-    /// Reads the heads of a directory. A damaged slot is passed over where another is sound: it
-    /// may be a torn write, and what the other vouches for is true.
+    /// Reads the heads of a directory. A damaged slot is ignored if another one is sound: it may be
+    /// a torn write, and the other one's position is still valid.
     pub fn read(env: &Env, directory: &Path, database_id: u64) -> Result<Heads> {
         let path = directory.join(HEADS);
         let slots = read_slots(&*env.files, &path, database_id)?;
@@ -94,7 +96,7 @@ impl Heads {
         let file = Some(file.map_err(|error| file_error("open", &path, error))?);
         let broken = (0..SLOTS).find(|slot| slots.heads[*slot].is_none() && *slot != stable);
         let slot = broken.unwrap_or((stable + 1) % SLOTS);
-        // What was found may be in the page cache alone: the next sync covers it as well.
+        // The head found may be only in the page cache, so the next sync must cover it too.
         let state = State { file, head, slot, stable, dirty: true, renamed: false };
         Ok(Heads::with(directory, database_id, state))
     }
@@ -109,7 +111,7 @@ impl Heads {
         }
     }
 
-    /// Whether the directory has heads.
+    /// True if the directory has a file of heads.
     pub fn exist(&self) -> bool {
         self.state.lock().file.is_some()
     }
@@ -119,7 +121,7 @@ impl Heads {
         self.state.lock().head
     }
 
-    /// Creates the file durably, with the newest head; its name is durable once the caller has
+    /// Creates the file with the newest head, and syncs it. Its name is durable once the caller has
     /// synced the directory.
     pub fn create(&self, files: &dyn FileSystem, directory: &Path) -> Result<()> {
         let temporary = directory.join(HEADS_TEMPORARY);
@@ -147,8 +149,8 @@ impl Heads {
         Ok(())
     }
 
-    /// Changes the head, and writes it without a sync. Where the write fails the next one writes
-    /// this change as well.
+    /// Changes the head, and writes it without a sync. If the write fails, the next one includes
+    /// this change.
     pub fn write(&self, change: impl FnOnce(&mut Head)) -> Result<()> {
         let mut state = self.state.lock();
         change(&mut state.head);
@@ -160,7 +162,7 @@ impl Heads {
         written.map_err(|error| file_error("write to", &self.path, error))
     }
 
-    /// Makes the newest head durable, if it is not.
+    /// Makes the newest head durable if it is not yet.
     pub fn sync(&self) -> Result<()> {
         let _one_at_a_time = self.syncing.lock();
         let (file, slot) = {
@@ -168,10 +170,11 @@ impl Heads {
             let Some(file) = state.file.clone().filter(|_| state.dirty) else { return Ok(()) };
             let slot = state.slot;
             let bytes = state.head.encode(self.database_id);
-            // Once more: the last write may have failed, or may have been another process's.
+            // Write the head again: the last write may have failed, or another process may have
+            // made it.
             file.write_all_at(&bytes, (slot * SLOT_BYTES) as u64)
                 .map_err(|error| file_error("write to", &self.path, error))?;
-            // Heads that are written during the sync go neither here nor to the stable slot.
+            // Heads written during the sync go neither to this slot nor to the stable one.
             state.slot = (0..SLOTS)
                 .find(|other| *other != slot && *other != state.stable)
                 .expect("there are three slots");
@@ -193,7 +196,7 @@ impl Heads {
         self.sync()
     }
 
-    /// Names a checkpoint that is complete before it gets its name, durably. `sync_names` syncs the
+    /// Durably announces a complete checkpoint before it is renamed. `sync_names` syncs the
     /// directory of checkpoints.
     pub fn checkpoint_comes(
         &self,
@@ -202,7 +205,7 @@ impl Heads {
     ) -> Result<()> {
         let half_done = self.state.lock().renamed;
         if half_done {
-            // The one before got its name, and nobody knows whether durably.
+            // The previous checkpoint was renamed, but the rename may not be durable.
             sync_names()?;
             let named = self.newest().next_checkpoint;
             self.checkpoint_found(named);
@@ -210,12 +213,12 @@ impl Heads {
         self.write_and_sync(|head| head.next_checkpoint = Some(identity))
     }
 
-    /// The checkpoint has its name, if not durably.
+    /// Records that the checkpoint was renamed, not necessarily durably.
     pub fn checkpoint_renamed(&self) {
         self.state.lock().renamed = true;
     }
 
-    /// The newest checkpoint is this one, durably.
+    /// Records that `identity` is the newest checkpoint and has its name durably.
     pub fn checkpoint_found(&self, identity: Option<CheckpointIdentity>) {
         let head = {
             let mut state = self.state.lock();
@@ -225,17 +228,17 @@ impl Heads {
         if (head.checkpoint, head.next_checkpoint) == (identity, None) {
             return;
         }
-        // A head that still names both is true as well.
+        // A failure does no harm: a head that still names both checkpoints is valid too.
         let _ = self.write(|head| (head.checkpoint, head.next_checkpoint) = (identity, None));
     }
 
-    /// Looks whether the directory's name still leads to this database.
+    /// Checks that the directory's name still leads to this database.
     pub fn look_for_directory(&self, files: &dyn FileSystem) {
         let Some(mine) = self.state.lock().file.clone() else { return };
         let there = match files.open(&self.path, OpenMode::Read) {
             Ok(found) => found.identity().ok().zip(mine.identity().ok()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            // The disk may be ill, which is another matter.
+            // Other errors may come from a failing disk, which is a separate problem.
             Err(_) => return,
         };
         let is_same = there
@@ -245,12 +248,12 @@ impl Heads {
         }
     }
 
-    /// Refuses where the directory went away.
+    /// Fails if the directory was removed.
     pub fn check_present(&self) -> Result<()> {
         if self.vanished.load(Ordering::Acquire) { Err(self.directory_is_gone()) } else { Ok(()) }
     }
 
-    /// The error for a directory that went away, for now and from now on.
+    /// Marks the directory as removed, and returns the error for it.
     pub fn directory_is_gone(&self) -> Error {
         self.vanished.store(true, Ordering::Release);
         let directory = self.path.parent().unwrap_or(&self.path);
@@ -269,10 +272,11 @@ impl Default for State {
     }
 }
 
+/// Hint of errors about damaged heads, and about a log that contradicts them.
 pub const REPAIR_HINT: &str = "Restore the directory from a backup, or salvage what is sound into \
     a new directory with `thalweg repair`.";
 
-/// Whether a file of heads vouches for a log, or is damaged, so that it may.
+/// True if a file of heads vouches for a log, or might because it is damaged.
 pub fn may_vouch(files: &dyn FileSystem, directory: &Path) -> Result<bool> {
     let path = directory.join(HEADS);
     let exists = files.exists(&path).map_err(|error| file_error("look for", &path, error))?;
@@ -283,7 +287,7 @@ pub fn may_vouch(files: &dyn FileSystem, directory: &Path) -> Result<bool> {
     Ok(slots.newest().is_none_or(|(_, head)| head.position.segment > 0))
 }
 
-/// The database that a file of heads belongs to.
+/// Id of the database that a file of heads belongs to; `None` if no slot is sound.
 pub fn database_of(files: &dyn FileSystem, directory: &Path) -> Option<u64> {
     let file = files.open(&directory.join(HEADS), OpenMode::Read).ok()?;
     let mut head = [0; HEAD_BYTES];
@@ -296,7 +300,7 @@ pub fn database_of(files: &dyn FileSystem, directory: &Path) -> Option<u64> {
 /// Reads the slots of a file of heads.
 ///
 /// # Errors
-/// Where it cannot be read, is not as long as it was, or belongs to another database.
+/// If it cannot be read, has the wrong length, or belongs to another database.
 pub fn read_slots(files: &dyn FileSystem, path: &Path, database_id: u64) -> Result<SlotsRead> {
     read_slots_of(files, path, Some(database_id))
 }
@@ -359,7 +363,7 @@ pub mod canary {
         VOUCHING_EARLY.get()
     }
 
-    /// Runs `body` where nothing is compared with heads.
+    /// Runs `body` without any comparison with heads.
     pub fn without_check<T>(body: impl FnOnce() -> T) -> T {
         WITHOUT_CHECK.set(true);
         let result = body();
@@ -367,7 +371,7 @@ pub mod canary {
         result
     }
 
-    /// Runs `body` where heads vouch for what was not synced.
+    /// Runs `body` with heads that vouch for records that were not synced.
     pub fn vouching_early<T>(body: impl FnOnce() -> T) -> T {
         VOUCHING_EARLY.set(true);
         let result = body();

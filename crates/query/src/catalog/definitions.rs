@@ -1,9 +1,9 @@
-//! Objects as the SQL that would make them.
+//! Writes objects as the SQL that would create them.
 
 use thalweg_txn::View;
 use thalweg_types::{Index, Key, TableSchema};
 
-/// A name as it must be written to mean itself.
+/// Quotes a name if it needs quotes.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     let starts_well = !name.starts_with(|c: char| c.is_ascii_digit());
@@ -13,7 +13,7 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Whether a word must be quoted to be a column's or a table's name.
+/// True if a word must be quoted to serve as the name of a column or table.
 fn is_reserved(name: &str) -> bool {
     RESERVED.binary_search(&name).is_ok()
 }
@@ -35,7 +35,7 @@ const RESERVED: [&str; 100] = [
     "variadic", "verbose", "when", "where", "window", "with",
 ];
 
-/// The parts of a name as it is written in SQL: `shop."Order Items"`; `None` where it is no name.
+/// Splits a qualified SQL name: `shop."Order Items"`; `None` if the text is no name.
 pub(super) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
@@ -60,7 +60,7 @@ pub(super) fn name_parts(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// What stands before the closing quote, where two quotes are one, and what follows it.
+/// Splits at the closing quote: the text before it, with doubled quotes made single, and the rest.
 fn quoted_part(inside: &str) -> Option<(String, &str)> {
     let mut part = String::new();
     let mut rest = inside;
@@ -78,7 +78,7 @@ fn quoted_part(inside: &str) -> Option<(String, &str)> {
     }
 }
 
-/// The query of a view, as PostgreSQL ends it.
+/// The query of a view, ended with a semicolon as in PostgreSQL.
 pub(super) fn view(view: &View) -> String {
     format!(" {};", view.query.trim_end().trim_end_matches(';'))
 }
@@ -118,7 +118,7 @@ pub(super) fn key(table: &TableSchema, key: &Key, primary: bool) -> String {
     format!("{kind} ({})", key_columns(table, key))
 }
 
-/// Whether an expression names a column: as a word of its own, outside of text literals.
+/// True if an expression names a column: as a whole word outside of text literals.
 pub(super) fn mentions(expression: &str, column: &str) -> bool {
     let mut literal = false;
     let mut word = String::new();

@@ -1,4 +1,4 @@
-//! The columns of views and external tables, which nothing keeps: they are found by planning.
+//! The columns of views and external tables. They are not stored; planning derives them.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl Derived {
     }
 }
 
-/// What was found for one catalog, kept until the session sees another one.
+/// Derived columns of one catalog, cached until the session sees another catalog.
 pub(super) struct Found {
     catalog: Arc<Catalog>,
     derived: Arc<Vec<Derived>>,

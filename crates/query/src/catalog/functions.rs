@@ -1,8 +1,8 @@
-//! The functions that look things up in the catalog or ask the session: `format_type`,
-//! `pg_get_indexdef`, `current_setting` and the like. One file for each family.
+//! SQL functions that read the catalog or the session: `format_type`, `pg_get_indexdef`,
+//! `current_setting` and the like. Each family has a file.
 //!
-//! They see the catalog that the session's latest statement was given, and are computed row by
-//! row: their tables are small.
+//! They read the catalog of the session's latest statement. They are computed row by row, since
+//! their inputs are small.
 
 mod define;
 mod definitions;

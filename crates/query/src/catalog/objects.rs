@@ -1,7 +1,7 @@
 //! The objects of one catalog, each with the number that PostgreSQL's clients know it by.
 //!
-//! A number stays the same as long as the object is called the same, and a table's as long as the
-//! table lives: it follows from the table's id, where an object has one, and else from its name.
+//! A table's number follows from its id and stays the same as long as the table lives. All other
+//! numbers follow from the object's name and change with it.
 //!
 //! | numbers from | belong to |
 //! | --- | --- |
@@ -50,10 +50,10 @@ pub(super) struct Namespace {
     pub(super) access: Shared,
 }
 
-/// The number of an object's owner, and what was granted on it, as PostgreSQL writes it.
+/// The number of an object's owner, and the grants on it in PostgreSQL's notation.
 pub(super) struct Shared {
     pub(super) owner: i64,
-    /// `None` where nothing was granted.
+    /// `None` if nothing was granted.
     pub(super) grants: Option<Vec<String>>,
 }
 
@@ -69,7 +69,7 @@ impl Shared {
         Shared { owner: i64::from(access.owner.0), grants: (!grants.is_empty()).then_some(grants) }
     }
 
-    /// What belongs to the database itself.
+    /// Owner and grants of the database's own objects.
     fn system() -> Shared {
         Shared { owner: i64::from(RoleId::BOOTSTRAP.0), grants: None }
     }
@@ -80,12 +80,12 @@ pub(super) struct Relation {
     pub(super) namespace: String,
     pub(super) namespace_oid: i64,
     pub(super) name: String,
-    /// A table's own; what belongs to a table is as the table is.
+    /// A table's own; indexes and sequences share their table's.
     pub(super) access: Arc<Shared>,
     pub(super) source: Source,
 }
 
-/// What a relation is.
+/// Kind of a relation, with the object behind it.
 pub(super) enum Source {
     Table(Arc<TableSchema>),
     View(View),
@@ -93,7 +93,7 @@ pub(super) enum Source {
     Index {
         table: Arc<TableSchema>,
         index: Index,
-        /// `None` for an index that is nothing but an index.
+        /// `None` for an index without a constraint.
         constraint: Option<Constraint>,
     },
     Sequence {
@@ -106,7 +106,7 @@ pub(super) enum Source {
     },
 }
 
-/// The constraints that are indexes to PostgreSQL.
+/// The constraints that PostgreSQL shows as indexes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Constraint {
     PrimaryKey,
@@ -133,7 +133,7 @@ impl Relation {
         }
     }
 
-    /// Whether there is a type whose values are the relation's rows.
+    /// True if the relation has a row type.
     pub(super) fn has_row_type(&self) -> bool {
         matches!(self.source, Source::Table(_) | Source::View(_) | Source::External)
     }
@@ -145,7 +145,7 @@ impl Relation {
         }
     }
 
-    /// Whether the name finds the relation without its namespace.
+    /// True if the unqualified name finds the relation.
     pub(super) fn is_visible(&self) -> bool {
         matches!(self.namespace.as_str(), thalweg_txn::DEFAULT_NAMESPACE | PG_CATALOG)
     }
@@ -206,7 +206,7 @@ impl Objects {
         self.by_oid.get(&oid).map(|index| &self.relations[*index])
     }
 
-    /// The relation that a name stands for, where no namespace is given.
+    /// The relation of this name; without a namespace the default search path applies.
     pub(super) fn relation_named(&self, namespace: Option<&str>, name: &str) -> Option<&Relation> {
         let default = [PG_CATALOG, thalweg_txn::DEFAULT_NAMESPACE];
         let path = namespace.as_ref().map_or(&default[..], std::slice::from_ref);
@@ -294,14 +294,14 @@ impl Objects {
     }
 }
 
-/// Where a relation lies and whose it is.
+/// Namespace of a relation, and its owner and grants.
 struct Home<'a> {
     namespace: &'a str,
     oid: i64,
     access: Arc<Shared>,
 }
 
-/// What a node of a cluster keeps to itself is nobody's to look at.
+/// Namespaces that clients may see: all but the one for internal tables of a cluster's node.
 fn shown(catalog: &Catalog) -> impl Iterator<Item = &str> {
     catalog.namespaces().filter(|name| *name != crate::workers::NAMESPACE)
 }
@@ -324,14 +324,14 @@ fn namespaces(catalog: &Catalog, numbers: &mut Numbers) -> Vec<Namespace> {
     system.chain(own).collect()
 }
 
-/// Gives numbers to names.
+/// Assigns numbers to names.
 #[derive(Default)]
 struct Numbers {
     given: HashSet<i64>,
 }
 
 impl Numbers {
-    /// The number of a name, or the next one that is free where two names fall on the same.
+    /// The number of a name. On a collision of hashes it is the next free one.
     fn named(&mut self, kind: &str, parts: &[&str]) -> i64 {
         const RANGE: i64 = ROW_TYPES - NAMED;
         let mut offset = i64::from(hash(kind, parts)) % RANGE;
@@ -342,7 +342,7 @@ impl Numbers {
     }
 }
 
-/// FNV-1a: numbers outlive the process, so their hash must not change with a library.
+/// FNV-1a. Numbers outlive the process, so their hash must not depend on a library's version.
 fn hash(kind: &str, parts: &[&str]) -> u32 {
     let mut hash: u32 = 0x811c_9dc5;
     for part in [kind].iter().chain(parts) {

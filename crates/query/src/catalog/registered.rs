@@ -1,8 +1,8 @@
-//! Numbers that are shown as names: `regclass` and its like, and the two types of vectors.
+//! Numbers that are shown as names: `regclass` and its relatives, and the two vector types.
 //!
-//! While a query runs their values are numbers and lists, as the columns that they are compared
-//! to. Two passes make them text: [`RegisteredNames`] where a query casts them to `text`, and
-//! [`written`] in what it answers.
+//! While a query runs, their values are numbers and lists, like the columns that they are compared
+//! with. Two passes convert them to text: [`RegisteredNames`] where a query casts them to `text`,
+//! and [`written`] in its result.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use thalweg_dialect::types::TYPE_KEY;
 use super::functions::SHOWN;
 use super::remembered::remembering;
 
-/// The pass that writes names where numbers that have them are cast to text.
+/// The pass that rewrites casts of such numbers to text as calls that return names.
 #[derive(Debug)]
 pub(super) struct RegisteredNames {
     shown: Arc<ScalarUDF>,
@@ -89,7 +89,7 @@ fn name_of(shown: &Arc<ScalarUDF>, number: Expr, system: SystemType) -> Expr {
     shown.call(vec![number, Expr::Literal(kind, None)])
 }
 
-/// A query's plan with the columns that readers take as text written as text.
+/// Adds a projection to a query's plan that converts such columns to text for the client.
 pub(crate) fn written(plan: LogicalPlan, state: &SessionState) -> Result<LogicalPlan> {
     let plan = remembering(plan)?;
     let needs_writing = |field: &Field| match SystemType::of(field) {

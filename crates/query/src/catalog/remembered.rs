@@ -1,5 +1,5 @@
-//! What the fields of expressions say beside their types in Arrow: that a text is `json`, a number
-//! an `oid`. DataFusion forgets it of subqueries and of `CASE`.
+//! Restores field metadata of expressions, which marks a text as `json` or a number as an `oid`.
+//! DataFusion drops it for subqueries and `CASE`.
 
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
@@ -8,7 +8,7 @@ use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 
-/// The plan with subqueries and cases whose fields say what their values are.
+/// The plan with metadata restored for subqueries and `CASE` expressions.
 pub(super) fn remembering(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_forgetful = false;
     plan.apply_with_subqueries(|node| {
@@ -37,7 +37,7 @@ fn forgets(node: &LogicalPlan) -> bool {
     projection.expr.iter().any(|expr| forgotten(expr, schema).is_some())
 }
 
-/// What is to be said of an expression that has a name and forgets it.
+/// Metadata to restore for a named expression that lost it.
 fn forgotten(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
     let Expr::Alias(alias) = expr else { return None };
     let is_forgetful = matches!(*alias.expr, Expr::ScalarSubquery(_) | Expr::Case(_));
@@ -48,7 +48,7 @@ fn forgotten(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
     (!metadata.is_empty()).then_some(metadata)
 }
 
-/// What an expression says of its values; `None` where that is not known.
+/// Metadata of an expression; `None` if it is unknown.
 fn said(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
     match expr {
         Expr::ScalarSubquery(subquery) => {
@@ -60,7 +60,7 @@ fn said(expr: &Expr, schema: &DFSchema) -> Option<FieldMetadata> {
     }
 }
 
-/// What all branches of a case say; one that is NULL says nothing.
+/// Metadata that all branches of a `CASE` share. NULL branches are ignored.
 fn said_by_branches(case: &Case, schema: &DFSchema) -> Option<FieldMetadata> {
     let then = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
     let branches = then.chain(case.else_expr.as_deref()).filter(|branch| !is_null(branch));

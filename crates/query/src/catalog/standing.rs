@@ -1,5 +1,5 @@
-//! What a statement finds when it looks around: the objects of its catalog, its session, and the
-//! program that the database runs in.
+//! State that a statement's catalog functions and system tables can read: the objects of its
+//! catalog, its session, and the program that the database runs in.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::privileges::Identity;
 use crate::statement::{Scope, Settings, role_setting, unrecognized};
 use crate::surroundings::{Activity, End, SessionFacts};
 
-/// What a session tells of itself for the length of a statement.
+/// A session's state as of the beginning of a statement.
 #[derive(Clone)]
 pub(crate) struct Standing {
     pub(crate) database: Arc<DatabaseShared>,
@@ -24,7 +24,7 @@ pub(crate) struct Standing {
     pub(crate) facts: Arc<SessionFacts>,
 }
 
-/// A setting that a function was asked to change: the session does it when the statement ends.
+/// A request of a function to change a setting. The session carries it out when the statement ends.
 pub(crate) struct Wish {
     pub(crate) name: String,
     pub(crate) value: String,
@@ -33,8 +33,8 @@ pub(crate) struct Wish {
 
 pub(crate) type Wishes = Arc<Mutex<Vec<Wish>>>;
 
-/// One statement's view of everything that is no row. It stays what it is while the statement's
-/// rows are fetched, whatever the planner that it came from serves meanwhile.
+/// One statement's view of everything besides rows. It does not change while the statement's rows
+/// are fetched, although the planner that made it may serve other statements meanwhile.
 pub(crate) struct Lookup {
     pub(super) objects: Arc<Objects>,
     pub(super) catalog: Arc<Catalog>,
@@ -49,7 +49,7 @@ impl Standing {
 }
 
 impl SessionCatalog {
-    /// What the running statement finds.
+    /// Lookup of the running statement.
     pub(super) fn lookup(&self) -> Result<Lookup> {
         let standing = self.standing.lock().clone();
         let standing =
@@ -77,7 +77,7 @@ impl Lookup {
         self.standing.identity()
     }
 
-    /// A role's name, as `pg_get_userbyid` tells it.
+    /// A role's name, as `pg_get_userbyid` returns it.
     pub(super) fn role_name(&self, oid: i64) -> String {
         let id = u32::try_from(oid).ok().map(RoleId);
         match id.and_then(|id| self.catalog.roles().get(id)) {
@@ -102,7 +102,7 @@ impl Lookup {
         self.standing.settings.get(name).or_else(of_role)
     }
 
-    /// Asks for another value of a setting, and gives it back.
+    /// Requests another value of a setting, and returns that value.
     pub(super) fn set(&self, name: &str, value: &str, scope: Scope) -> Result<String> {
         if !self.standing.settings.clone().set(name, value)? {
             return Err(unrecognized(name));
@@ -112,16 +112,17 @@ impl Lookup {
         Ok(value.to_owned())
     }
 
-    /// The sessions that are open now, as far as anybody tells.
+    /// The sessions that are open now; none if the surrounding program reports none.
     pub(super) fn activity(&self) -> Vec<Activity> {
         let surroundings = self.standing.database.surroundings.read();
         surroundings.as_ref().map_or_else(Vec::new, |surroundings| surroundings.activity())
     }
 
-    /// Ends another session's statement, or the session; false where there is none of the number.
+    /// Ends another session's statement, or the session. False if there is no session of the
+    /// number.
     ///
     /// # Errors
-    /// Where the role may not: the session is another's.
+    /// If the session belongs to another role and the current role lacks the privilege.
     pub(super) fn end(&self, process_id: i32, what: End) -> Result<bool> {
         let roles = self.catalog.roles();
         let current = self.identity().current;
@@ -154,12 +155,12 @@ impl Lookup {
         i64::try_from(lsn.0).unwrap_or(i64::MAX)
     }
 
-    /// A table as it is now; `None` where it is too new to be published.
+    /// The present state of a table; `None` if it is not published yet.
     pub(super) fn state_of(&self, id: TableId) -> Option<Arc<TableState>> {
         self.standing.database.engine.snapshot().table(id).cloned()
     }
 
-    /// How many rows a table has now.
+    /// Current number of rows of a table.
     pub(super) fn rows_of(&self, id: TableId) -> Option<i64> {
         self.state_of(id).map(|state| count(state.rows()))
     }

@@ -44,8 +44,8 @@ impl TableProvider for ShardTable {
         Arc::clone(&self.schema)
     }
 
-    // Keys are not told: what DataFusion 55.2 derives from them goes wrong for groupings over
-    // joins, where it takes rows for unique that are not.
+    // Keys are not reported to DataFusion, because 55.2 derives wrong facts from them for groupings
+    // over joins, and takes rows for unique that are not.
 
     fn table_type(&self) -> TableType {
         TableType::Base
@@ -81,7 +81,7 @@ impl TableProvider for ShardTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        // Zones leave out whole chunks only: the filter itself stays above the scan.
+        // Zones exclude only whole chunks, so the filter itself stays above the scan.
         Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
     }
 

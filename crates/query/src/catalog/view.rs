@@ -24,7 +24,7 @@ use thalweg_types::{Error, SqlState};
 use super::derived::Derived;
 use crate::plan;
 
-/// How many views may lie on top of each other: planning them takes stack.
+/// Greatest nesting depth of views. Planning each level uses stack.
 const NESTED_MAX: usize = 24;
 
 tokio::task_local! {
@@ -39,12 +39,12 @@ struct Around {
     owner: RoleId,
 }
 
-/// The owner of the view whose query is being planned: what it reads, it reads for him.
+/// The owner of the view whose query is being planned. The view reads with the owner's rights.
 pub(super) fn owner_around() -> Option<RoleId> {
     AROUND.try_with(|around| around.last().map(|view| view.owner)).ok().flatten()
 }
 
-/// The view's query, planned against what its names mean now.
+/// The view's query, planned against the current catalog.
 pub(super) async fn plan(
     state: &SessionState,
     name: &str,
@@ -215,7 +215,7 @@ pub(super) async fn columns_of_views(state: &SessionState, catalog: &Catalog) ->
                 Object::External(table) => external(state, table).await,
                 Object::Table(_) => continue,
             };
-            // A view over something that is gone has no columns to show.
+            // A view over a dropped object has no columns to show.
             if let Ok(provider) = provider {
                 let (namespace, name) = (namespace.to_owned(), name.to_owned());
                 found.push(Derived { namespace, name, schema: provider.schema() });

@@ -14,13 +14,13 @@ use crate::statement::folded;
 
 /// Wraps each `WITH` query that is to be materialised in a derived table of the reserved name.
 ///
-/// A `WITH` query with the name of another one around gets a name of its own, since DataFusion
-/// refuses it otherwise (`plan_with_clause`, DataFusion 55.2; no upstream issue found).
+/// A `WITH` query that shadows an outer one is renamed, since DataFusion rejects it otherwise
+/// (`plan_with_clause`, DataFusion 55.2; no upstream issue found).
 pub(crate) fn mark(statement: &mut Statement) {
     let mut names = Names::default();
     let _ = statement.visit(&mut names);
-    // The type of a parameter follows from the plan around it, of which a materialised query is no
-    // part. Runs have values in place of parameters, and are marked themselves.
+    // The type of a parameter follows from the surrounding plan, and a materialised query is not
+    // part of it. Executions have values in place of parameters, and are marked themselves.
     if names.has_parameters {
         return;
     }
@@ -31,7 +31,7 @@ pub(crate) fn mark(statement: &mut Statement) {
 
 /// One `WITH` query.
 struct Found {
-    /// How many relations of the statement refer to it, apart from its own.
+    /// Number of the statement's relations that refer to it, its own recursive ones excluded.
     references: usize,
     is_self_recursive: bool,
     is_asked_for: bool,
@@ -40,11 +40,11 @@ struct Found {
 
 /// The names of one `WITH`.
 struct Frame {
-    /// What the statement calls each, and what it is called now.
+    /// For each, its name in the statement and its present name.
     names: Vec<(String, String)>,
-    /// The place of the first among all that were found.
+    /// The index of its first query in `Names::found`.
     first: usize,
-    /// How many have been visited.
+    /// Number of queries visited so far.
     visited: usize,
     is_recursive: bool,
 }
@@ -181,7 +181,7 @@ impl VisitorMut for Wrapping<'_> {
     }
 }
 
-/// Rows that are locked, or changed, are those of the statement itself.
+/// False for queries that lock or change rows: those act for the statement itself.
 fn may_be_computed_once(query: &Query) -> bool {
     let reads = !matches!(
         query.body.as_ref(),

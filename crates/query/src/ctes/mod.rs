@@ -3,10 +3,11 @@
 //! As in PostgreSQL, a `WITH` query is *materialised* where the statement refers to it more than
 //! once or says `MATERIALIZED`; any other becomes part of the query that refers to it.
 //!
-//! - `marking`: a pass over the parsed statement, which finds them and wraps them in a derived
-//!   table of a reserved name.
-//! - `relation`: plans such a derived table as the scan of a [`relation::MaterializedTable`], whose
-//!   own plan no pass over the statement's plan walks. So plans stay as large as the statement.
+//! - `marking`: a pass over the parsed statement that finds them and wraps them in a derived table
+//!   of a reserved name.
+//! - `relation`: plans such a derived table as the scan of a [`relation::MaterializedTable`].
+//!   Passes over the statement's plan do not walk the table's own plan, so plans stay as large as
+//!   the statement.
 //! - `scan`: the operator. All scans of one `WITH` query share its rows, which are computed as far
 //!   as a scan asks for them.
 

@@ -29,7 +29,7 @@ use crate::optimization::{optimize_analyzed, subquery_of};
 /// Makes a session's planner materialise what [`super::mark`] found.
 ///
 /// # Errors
-/// Where the session takes no planners of relations.
+/// If the session accepts no relation planners.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let rules = state.analyzer().rules.clone();
     state.register_relation_planner(Arc::new(MaterializedRelations { rules }))
@@ -71,7 +71,7 @@ impl RelationPlanner for MaterializedRelations {
         }
         let inner = TableFactor::Derived { lateral, subquery, alias: None, sample };
         let mut plan = context.plan(inner)?;
-        // Rows that depend on a query around are others for each of its rows.
+        // A query that depends on an outer query has other rows for each outer row.
         if !refers_outside(&plan, &mut Vec::new())? {
             let options = context.context_provider().options().clone();
             let columns = told_columns(&plan)?;
@@ -84,8 +84,8 @@ impl RelationPlanner for MaterializedRelations {
     }
 }
 
-/// Whether a plan refers to columns of none of its own inputs and none of `around`, the inputs of
-/// the operators around that its subqueries may refer to.
+/// True if a plan refers to columns that belong neither to its own inputs nor to `around`, the
+/// inputs of the enclosing operators that its subqueries may refer to.
 fn refers_outside(plan: &LogicalPlan, around: &mut Vec<DFSchemaRef>) -> Result<bool> {
     let depth = around.len();
     let mut found = false;
@@ -132,7 +132,7 @@ impl fmt::Debug for MaterializedTable {
 }
 
 impl MaterializedTable {
-    /// `columns` say of their types all that is known before the plan is analyzed.
+    /// `columns` give the types as far as they are known before the plan is analyzed.
     fn new(plan: LogicalPlan, columns: &DFSchemaRef) -> MaterializedTable {
         let fields = plan.schema().fields().iter().zip(columns.fields());
         let fields = fields.map(|(field, described)| {

@@ -101,7 +101,7 @@ impl SharedRows {
         task: &Arc<TaskContext>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<RecordBatch>>> {
-        // A thread does not wait while another one computes.
+        // A thread does not block while another one computes.
         let mut locked = self.state.try_lock();
         if locked.is_none() {
             self.locked_out.add(context.waker());
@@ -120,7 +120,7 @@ impl SharedRows {
         polled
     }
 
-    /// Forgets all rows: a plan that begins anew computes them anew.
+    /// Drops all rows, since a restarted plan computes them again.
     fn reset(&self) -> Result<()> {
         let mut state = self.state.lock();
         if matches!(state.source, Source::NotStarted) {

@@ -1,9 +1,9 @@
-//! Where a `FETCH` or a `MOVE` leads.
+//! Motions of `FETCH` and `MOVE`.
 
 use datafusion::sql::sqlparser::ast::{FetchDirection, Value, ValueWithSpan};
 use thalweg_types::{Error, Result, SqlState};
 
-/// The way to the rows that are asked for.
+/// The motion to the requested rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Motion {
     Forward(Rows),
@@ -31,7 +31,7 @@ impl Rows {
 
 impl Motion {
     /// # Errors
-    /// Where a number is none that rows can be counted with.
+    /// If a number is not a valid count of rows.
     pub(crate) fn of(direction: &FetchDirection) -> Result<Motion> {
         let one = Rows::Count(1);
         Ok(match direction {
@@ -54,8 +54,8 @@ impl Motion {
         })
     }
 
-    /// How many rows a cursor that runs forwards only skips, and how many it gives then; `None`
-    /// where it would have to turn back.
+    /// Numbers of rows that a forward-only cursor skips and then returns; `None` if it would have
+    /// to move backwards.
     pub(super) fn forwards_from(self, passed: u64) -> Option<(Rows, Rows)> {
         let one_at = |ahead: i64| {
             let ahead = u64::try_from(ahead).ok()?;
@@ -70,7 +70,7 @@ impl Motion {
     }
 }
 
-/// So many rows forwards, or backwards if below 0. None at all is the present row again.
+/// So many rows forwards, or backwards if negative. Zero is the present row again.
 fn counted(rows: i64) -> Motion {
     match rows {
         0 => Motion::Relative(0),

@@ -1,4 +1,4 @@
-//! Cursors that turn back: the rows that were read stay.
+//! Scrollable cursors keep the rows that they have read.
 
 use arrow::array::{RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
@@ -11,10 +11,10 @@ use super::motion::{Motion, Rows};
 #[derive(Default)]
 pub(super) struct Scroll {
     read: Vec<RecordBatch>,
-    /// How many rows `read` holds.
+    /// Number of rows in `read`.
     rows: u64,
-    /// The present row, counted from 1: 0 before the first, one more than there are behind the
-    /// last.
+    /// The present row, counted from 1. It is 0 before the first row, and the number of rows plus 1
+    /// after the last.
     place: u64,
 }
 
@@ -37,7 +37,7 @@ impl Scroll {
         }
     }
 
-    /// Reads on until there are so many rows, or no more.
+    /// Reads on until `rows` have been read in total, or the query ends.
     async fn read(&mut self, rows: Rows, source: &mut Source) -> Result<()> {
         let missing = match rows {
             Rows::Count(rows) => Rows::Count(rows.saturating_sub(self.rows)),
@@ -67,7 +67,7 @@ impl Scroll {
         batches.iter().rev().map(turned).collect()
     }
 
-    /// One row; `None` is before the first one.
+    /// Moves to one row; `None` means before the first row.
     async fn to(&mut self, place: Option<u64>, source: &mut Source) -> Result<Vec<RecordBatch>> {
         let place = place.unwrap_or(0);
         self.read(Rows::Count(place), source).await?;
@@ -91,7 +91,7 @@ impl Scroll {
     }
 }
 
-/// The rows of a batch from its last to its first.
+/// The rows of a batch in reverse order.
 fn turned(batch: &RecordBatch) -> Result<RecordBatch> {
     let rows = u32::try_from(batch.num_rows()).expect("batches have far fewer rows than 2^32");
     let places = UInt32Array::from_iter_values((0..rows).rev());

@@ -1,10 +1,10 @@
-//! The first side of a join that would read it again.
+//! Guards the first side of a nested-loop join against a second read.
 //!
-//! DataFusion's nested-loop join holds its first side in memory. Where that has no room, it runs
-//! the operators below once more and goes through their rows in parts. What ran once is not as new,
-//! though: a scan has handed out some chunks by then, and would leave them out. And where the
-//! second side has several partitions, rows of the first that meet none come once for each of
-//! these. So a side is read once, unless somebody has seen to both (`sparing`).
+//! DataFusion's nested-loop join holds its first side in memory. If memory runs out, it runs the
+//! operators below once more and goes through their rows in parts. Two things break this: a scan
+//! that ran once has already handed out some chunks, and would leave them out; and if the second
+//! side has several partitions, unmatched rows of the first side come once for each of them. So a
+//! side is read once, unless `sparing` has taken care of both.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
 use crate::memory;
 
-/// The rows of its input.
+/// Passes its input through.
 #[derive(Debug)]
 pub(super) struct FirstSide {
     input: Arc<dyn ExecutionPlan>,
-    /// Whether it may be read again, from the beginning.
+    /// True if it may be read again from the beginning.
     again: bool,
     has_begun: AtomicBool,
 }

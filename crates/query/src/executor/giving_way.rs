@@ -1,10 +1,10 @@
-//! A rule for executable plans: joins that make many rows of few give way while they do, so do long
-//! series ([`long_series`]), and what is above a window that gives all of its rows at once.
+//! A rule for physical plans: joins that make many rows of few yield meanwhile, and so do long
+//! series ([`long_series`]) and operators above a window that emits all of its rows at once.
 //!
-//! DataFusion makes leaves give way, by the batches that they hand out. One such batch may meet
-//! millions of rows in a nested-loop or cross join, so that a statement which was cancelled would
-//! go on for minutes, and others would wait for its thread. The first side of a nested-loop join is
-//! kept from being read a second time ([`FirstSide`]).
+//! DataFusion makes leaves yield, once per number of batches. But one batch may meet millions of
+//! rows in a nested-loop or cross join, so that a canceled statement would go on for minutes while
+//! others wait for its thread. The rule also keeps the first side of a nested-loop join from being
+//! read a second time ([`FirstSide`]).
 
 use std::cell::Cell;
 use std::fmt;
@@ -40,14 +40,15 @@ use super::long_series;
 use crate::own_texts::with_own_texts;
 use crate::plan::RECOMPUTED;
 
-/// How many rows a nested-loop join compares with all those of its other side before it gives way.
+/// Number of rows that a nested-loop join compares with all rows of its other side before it
+/// yields.
 const ROWS_AT_ONCE: usize = 256;
 
-/// To be applied after DataFusion's own `EnsureCooperative`, which leaves alone what lies below an
-/// operator that gives way.
+/// Must run after DataFusion's own `EnsureCooperative`, which skips everything below an operator
+/// that yields.
 #[derive(Debug)]
 pub(crate) struct JoinsGiveWay {
-    /// Whether all rows are here. What runs in stages between workers has no windows in pieces.
+    /// True if all rows are in this process. Plans in stages on workers do not split windows.
     pub(crate) alone: bool,
 }
 
@@ -61,7 +62,7 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // How many operators above one hold on to batches.
+        // Number of operators above the present one that hold on to batches.
         let holding = Cell::new(0_usize);
         let down = |plan: Arc<dyn ExecutionPlan>| {
             holding.set(holding.get() + usize::from(holds(&plan)));
@@ -107,7 +108,7 @@ impl PhysicalOptimizerRule for JoinsGiveWay {
     }
 }
 
-/// Whether an operator holds on to batches, and counts them with all of the memory behind them.
+/// True if an operator holds on to batches, and counts each with all of its buffers.
 fn holds(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<SortExec>()
         || plan.is::<SortPreservingMergeExec>()
@@ -118,7 +119,7 @@ fn holds(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<CrossJoinExec>()
 }
 
-/// The rows of its input, few at a time; it gives way after each few.
+/// Splits its input into small batches, and yields after each of them.
 #[derive(Debug)]
 pub(super) struct SmallBatches {
     input: Arc<dyn ExecutionPlan>,
@@ -129,11 +130,11 @@ pub(super) struct SmallBatches {
 enum Size {
     /// [`ROWS_AT_ONCE`].
     Few,
-    /// As many as a batch of the statement has.
+    /// The statement's batch size.
     Usual,
-    /// The same, in memory of their own where they are parts of a larger batch.
+    /// The statement's batch size. Parts of a larger batch are copied into memory of their own.
     Own,
-    /// The same, always in memory of their own.
+    /// The statement's batch size. All batches are copied into memory of their own.
     Copied,
 }
 
@@ -141,14 +142,14 @@ enum Size {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copies {
     None,
-    /// Those which are parts of one that is larger.
+    /// Batches that are parts of a larger one.
     Parts,
     All,
 }
 
 impl SmallBatches {
-    /// Batches that hold on to nothing but their rows: those of a scan are slices of a chunk, and
-    /// whoever accounts for them counts all of it each time.
+    /// Batches that hold only their own rows. A scan's batches are slices of a chunk, and memory
+    /// accounting would count the whole chunk for each of them.
     pub(super) fn copied(input: &Arc<dyn ExecutionPlan>) -> SmallBatches {
         SmallBatches { input: Arc::clone(input), size: Size::Copied }
     }
@@ -195,14 +196,14 @@ impl ExecutionPlan for SmallBatches {
 
 struct Few {
     rows: SendableRecordBatchStream,
-    /// How many rows a batch has at most.
+    /// Greatest number of rows in a batch.
     most: usize,
     copies: Copies,
-    /// What is left of the last batch of the input.
+    /// Remainder of the input's last batch.
     rest: Option<RecordBatch>,
-    /// How many rows that batch had.
+    /// Number of rows that batch had.
     rows_before: usize,
-    /// Whether the thread was free for others since the last few rows.
+    /// True if the task has yielded since the last small batch.
     gave_way: bool,
 }
 
@@ -211,8 +212,8 @@ impl Few {
         Few { rows, most, copies, rest: None, rows_before: 0, gave_way: true }
     }
 
-    /// Whether so many rows of the last batch are to have memory of their own. What is nearly all
-    /// of it may as well keep it.
+    /// True if a part of `rows` rows is to be copied. A part that is nearly the whole batch keeps
+    /// the batch's memory.
     fn copies(&self, rows: usize) -> bool {
         match self.copies {
             Copies::None => false,
@@ -253,11 +254,11 @@ impl Stream for Few {
     }
 }
 
-/// The same rows in memory of their own, and no more of it than they need.
+/// Copies the rows into memory of exactly the size that they need.
 fn copied(batch: &RecordBatch) -> Result<RecordBatch> {
     let places = UInt32Array::from_iter_values(0..batch.num_rows() as u32);
     let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
-        // Texts still lie where they lay.
+        // `take` copies only the views of texts, so their bytes are copied too.
         Ok(with_own_texts(&take(column, &places, None)?))
     };
     let columns = batch.columns().iter().map(column).collect::<Result<_, ArrowError>>()?;
@@ -294,7 +295,7 @@ mod tests {
         all.unwrap()
     }
 
-    /// What comes of some batches in pieces of a thousand rows.
+    /// Splits some batches into pieces of a thousand rows.
     async fn pieces(batches: Vec<RecordBatch>, copies: Copies) -> Vec<RecordBatch> {
         let schema = batches[0].schema();
         let rows = stream::iter(batches.into_iter().map(Ok::<_, DataFusionError>));

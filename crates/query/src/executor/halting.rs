@@ -1,11 +1,11 @@
 //! The tasks of a plan end with the statement that it belongs to.
 //!
 //! DataFusion starts tasks of its own: a sort has one for each batch, hundreds of them at once.
-//! When nobody wants a plan's rows any more, its first task is ended, which ends those that it
-//! started, and so on; but each of them ends only once a thread comes to it, behind all that stood
-//! in the queue before. So each looks for itself, before it goes on, whether anybody wants what it
-//! makes. What a task allocates, in each of its turns, counts as its plan's memory; where this is
-//! exhausted, the tasks that were started drop what they hold, and the first one says so.
+//! When a plan's rows are dropped, its first task is ended, which ends those that it started, and
+//! so on; but each of them ends only once a thread reaches it in the run queue. So each task checks
+//! before every poll if its plan was stopped. Allocations in each poll of a task count as its
+//! plan's memory. When this is exhausted, the started tasks drop what they hold, and the first task
+//! returns the error.
 
 use std::any::Any;
 use std::future::Future;
@@ -18,12 +18,12 @@ use futures::future::BoxFuture;
 use thalweg_dialect::stop::{Stop, within};
 
 tokio::task_local! {
-    /// Of the plan that a task works for.
+    /// The [`Stop`] of the plan that the current task works for.
     static STOP: Arc<Stop>;
 }
 
-/// Work that goes on until it is stopped; so do the tasks that it starts. What was stopped drops
-/// what it holds and never ends: whoever stops it drops it.
+/// Wraps work, and the tasks that it starts, so that they can be stopped. Stopped work drops what
+/// it holds and stays pending for ever; its owner drops it.
 pub(super) fn halting<T: 'static>(
     stop: Arc<Stop>,
     work: BoxFuture<'static, T>,
@@ -35,12 +35,13 @@ struct Halting<T> {
     stop: Arc<Stop>,
     /// `None` after it was stopped.
     work: Option<BoxFuture<'static, T>>,
-    /// Whether it started all others of the plan, and hears of exhausted memory by itself.
+    /// True for the plan's first task, which started all others and detects exhausted memory by
+    /// itself.
     is_first: bool,
 }
 
 impl<T> Halting<T> {
-    /// What goes is taken off the plan's memory.
+    /// Drops the work within the plan's accounting, so that freed memory is subtracted.
     fn let_go(&mut self) {
         if let Some(work) = self.work.take() {
             within(&self.stop, || drop(work));
@@ -70,13 +71,13 @@ impl<T> Future for Halting<T> {
     }
 }
 
-/// From now on the tasks that DataFusion starts belong to the plan that starts them.
+/// Installs the tracer that ties DataFusion's tasks to the plan that starts them.
 pub(super) fn install() {
-    // Whoever was first installed the same.
+    // An error means that an earlier call installed the same tracer.
     let _ = set_join_set_tracer(&Belonging);
 }
 
-/// DataFusion shows each of its tasks to whoever wants to trace them.
+/// Receives each task that DataFusion spawns, through its tracing hook.
 struct Belonging;
 
 impl JoinSetTracer for Belonging {
@@ -129,7 +130,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 1);
     }
 
-    /// Whether a task that was started by a plan's came to its end.
+    /// True if a task that was started by a plan's task came to its end.
     async fn child_ends(is_stopped: bool) -> bool {
         install();
         let stop = Arc::new(Stop::default());

@@ -1,9 +1,8 @@
-//! Rows that the operator above holds on to, and does not account for.
+//! Accounts for rows that the operator above holds without accounting for them.
 //!
-//! DataFusion's `WindowAggExec` gathers all rows of its input, and puts them together once more to
-//! compute over them, without a word to whoever counts memory. So its input counts for it: each
-//! batch twice, until the window's rows are at their end. A window cannot go to disk; where there
-//! is too little memory, it is refused in its own name.
+//! DataFusion's `WindowAggExec` collects all rows of its input and concatenates them into one
+//! batch, without reserving memory. So its input reserves for it: each batch twice, until the
+//! window's rows end. A window cannot spill. If memory is short, the error names the window.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,16 +21,16 @@ use crate::plan::RECOMPUTED;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// As batches, and put together.
+/// Once as batches, once concatenated.
 const TIMES_HELD: usize = 2;
 
-/// The same plan, in which the memory of windows is accounted for.
+/// Accounts for the memory of a plan's windows.
 ///
 /// # Errors
-/// Where an operator does not take its new children.
+/// If an operator does not take its new children.
 pub fn with_windows_counted(plan: Plan) -> Result<Plan> {
     let counted = plan.transform_down(|node| {
-        // What runs elsewhere counts there.
+        // Parts that run on workers count there.
         if node.name() == "Stages" {
             return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
         }
@@ -43,7 +42,7 @@ pub fn with_windows_counted(plan: Plan) -> Result<Plan> {
     counted.map(|counted| counted.data)
 }
 
-/// A window whose input counts.
+/// A window whose input reserves memory for it.
 pub(super) fn of_window(window: Plan) -> Result<Plan> {
     let children = window.children().into_iter().map(|input| {
         let (input, by) = (Arc::clone(input), window.name().to_owned());
@@ -53,7 +52,7 @@ pub(super) fn of_window(window: Plan) -> Result<Plan> {
     window.replace_children(children, RECOMPUTED)
 }
 
-/// Rows, and who holds on to them.
+/// An input, and the name of the operator that holds its rows.
 struct Held {
     input: Plan,
     by: String,

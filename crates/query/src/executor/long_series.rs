@@ -1,11 +1,11 @@
-//! Long series and long arrays that are made rows of.
+//! Long series and long arrays that are unnested to rows.
 //!
 //! `SELECT generate_series(a, b)` is planned as a projection that makes arrays of the series and,
-//! above it, DataFusion's `UnnestExec`, which makes rows of the arrays. A series may be longer than
-//! memory, or have no end that anybody waits for. So in place of the projection a row with a long
-//! series becomes several rows, of which each has the next part of it; rows of these are the same.
-//! Where a row has several arrays, the parts of all begin at the same places: PostgreSQL gives the
-//! items of several set-returning functions side by side.
+//! above it, DataFusion's `UnnestExec`, which makes rows of the arrays. A series may be larger than
+//! memory, or practically endless. So this operator, in place of the projection, splits a row with
+//! a long series into several rows, each with the next part of it. Unnesting these gives the same
+//! rows. If a row has several arrays, the parts of all begin at the same offsets: PostgreSQL
+//! returns the items of several set-returning functions side by side.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,16 +29,16 @@ use thalweg_dialect::{Series, series_counts};
 /// The name of the function that makes arrays of series.
 const SERIES: &str = "generate_series";
 
-/// Series of the rows of one batch that have fewer items together are made at once.
+/// Series of one batch's rows are made together up to so many items.
 const ITEMS_AT_ONCE: u64 = 64 << 10;
 
-/// An unnesting whose long series come in parts; `None` where it has none.
+/// An unnesting whose long series come in parts; `None` if it has no series.
 pub(super) fn in_parts(unnest: &UnnestExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let Some(projection) = unnest.input().downcast_ref::<ProjectionExec>() else {
         return Ok(None);
     };
     let lists = unnest.list_column_indices();
-    // Items of items are rows of another kind.
+    // Arrays in arrays and structs are unnested differently.
     if lists.iter().any(|list| list.depth != 1) || !unnest.struct_column_indices().is_empty() {
         return Ok(None);
     }
@@ -59,7 +59,7 @@ fn series_of(column: &ProjectionExpr) -> Option<&[PhysicalExprRef]> {
 
 struct LongSeries {
     projection: Arc<dyn ExecutionPlan>,
-    /// The columns that rows are made of.
+    /// The columns that are unnested.
     lists: Vec<usize>,
 }
 
@@ -114,20 +114,20 @@ impl ExecutionPlan for LongSeries {
     }
 }
 
-/// What the rows of a batch become.
+/// Splits the rows of a batch into parts.
 struct Parts {
     columns: Vec<ProjectionExpr>,
     lists: Vec<usize>,
     schema: SchemaRef,
-    /// How many items a part has.
+    /// Number of items in a part.
     items_max: usize,
 }
 
-/// Rows of a batch that are treated alike.
+/// Consecutive rows of a batch that are treated alike.
 struct Run {
     first: usize,
     rows: usize,
-    /// Whether it is one row with a series that does not fit.
+    /// True if it is one row whose series exceeds one part.
     is_long: bool,
 }
 
@@ -180,7 +180,7 @@ impl Parts {
         batch_of(&self.schema, evaluated(&expressions, rows)?)
     }
 
-    /// A row whose series are not arrays yet.
+    /// A row whose series are not expanded to arrays yet.
     fn long_row(&self, row: &RecordBatch) -> Result<LongRow> {
         let mut columns = Vec::with_capacity(self.columns.len());
         let mut lists = Vec::with_capacity(self.lists.len());
@@ -210,10 +210,10 @@ fn batch_of(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
-/// A row that becomes several.
+/// A row that is split into several.
 struct LongRow {
     columns: Vec<ArrayRef>,
-    /// The columns that rows are made of, and what is left of them; `None` for NULL.
+    /// The columns that are unnested, and their remaining items; `None` for NULL.
     lists: Vec<(usize, Option<Items>)>,
     schema: SchemaRef,
     items_max: usize,

@@ -1,9 +1,9 @@
-//! Plans that take little memory: how a statement goes on that has found too little.
+//! Memory-constrained plans, with which a statement restarts after it ran out of memory.
 //!
-//! A hash join holds the whole of its first side. Where that has no room, both sides are sorted,
-//! which goes to disk, and merged. Whatever sorts is given small batches in memory of their own,
-//! since it can make room for what it knows the size of. All of that takes place in one partition:
-//! few sorts get further with the same memory than many.
+//! A hash join holds its whole first side. In its place, both sides are sorted, which can spill,
+//! and merged. Sorts get small batches in memory of their own, since a sort can only make room for
+//! batches whose size it knows. All of this runs in one partition: few sorts get further with the
+//! same memory than many.
 //!
 //! ```text
 //!   HashJoin                Repartition, Sort   as the join's rows were dealt out and ordered
@@ -14,14 +14,14 @@
 //!                               Sort …
 //! ```
 //!
-//! A sort that wants a few rows alone holds these, and does not go to disk. One that wants many,
-//! and any where nothing else takes less, sorts all rows below a limit.
+//! A sort for only a few rows (top-k) holds these and does not spill. A sort for many rows becomes
+//! a full sort below a limit, and so does any top-k if no other operator takes less.
 //!
-//! A nested-loop join goes through its first side in parts, of which DataFusion takes care; here it
-//! is given a first side that can be read twice, and a second one in one partition.
+//! A nested-loop join goes through its first side in parts, which DataFusion implements. Here it
+//! gets a first side that can be read twice, and a second side in one partition.
 //!
-//! What takes an operator's place has its rows in the same partitions and orders, so that whatever
-//! is above it stays as it was.
+//! A replacement has its rows in the same partitions and orders as the original operator, so that
+//! the operators above it stay unchanged.
 
 use std::sync::Arc;
 
@@ -53,29 +53,29 @@ use crate::reduce::unreduced;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// Sorts that want up to so many rows hold these, as long as others can take less memory.
+/// Top-k sorts up to so many rows stay as they are, as long as other operators can take less
+/// memory.
 const FEW_ROWS: usize = 8192;
 
 pub(super) struct Sparing {
     pub(super) plan: Plan,
-    /// How many sorts there are to share the memory.
+    /// Number of sorts that share the memory.
     pub(super) sorts: usize,
 }
 
-/// A plan with the same rows that takes less memory, as one that has not begun; `None` where there
-/// is none.
+/// A plan with the same rows that takes less memory and has not begun; `None` if there is none.
 pub(super) fn sparing(plan: Plan) -> Result<Option<Sparing>> {
-    // What runs elsewhere, or in rounds, does not begin anew from here.
+    // Plans on workers and recursive plans cannot be restarted here.
     if plan.exists(|node| Ok(matches!(node.name(), "Stages" | "RecursiveQueryExec")))? {
         return Ok(None);
     }
-    // Both sides of a merge are read at once, so that neither may wait for keys of the other.
+    // A merge join reads both sides at once, so neither may wait for the other's semi-join filter.
     let plan = unreduced(reset_plan_states(plan)?)?;
     let mut changed = with_less(plan, FEW_ROWS)?;
     if !changed.transformed {
         changed = with_less(changed.data, 0)?;
     }
-    // Where no operator takes less, values of the rows of one batch may have been too large.
+    // Even without a change a restart may help: the values of one batch may have been too large.
     let sorts = sorts_of(&changed.data);
     Ok(Some(Sparing { plan: changed.data, sorts }))
 }
@@ -88,7 +88,7 @@ fn with_less(plan: Plan, few: usize) -> Result<Transformed<Plan>> {
     })
 }
 
-/// How many sorts of a plan may go to disk: one that wants few rows holds no more than these.
+/// Number of a plan's sorts that may spill. A top-k does not: it holds only its few rows.
 fn sorts_of(plan: &Plan) -> usize {
     let own = match plan.downcast_ref::<SortExec>() {
         Some(sort) if sort.fetch().is_none() => {
@@ -99,7 +99,7 @@ fn sorts_of(plan: &Plan) -> usize {
     own + plan.children().into_iter().map(sorts_of).sum::<usize>()
 }
 
-/// What takes the place of one operator.
+/// Replacement of one operator; `None` if it stays.
 fn in_place_of(node: &Plan, few: usize) -> Result<Option<Plan>> {
     if let Some(join) = node.downcast_ref::<HashJoinExec>() {
         return merged(join);
@@ -116,7 +116,7 @@ fn in_place_of(node: &Plan, few: usize) -> Result<Option<Plan>> {
     }
 }
 
-/// A sort of all rows, which goes to disk, below the limit that the sort had.
+/// A full sort, which can spill, below the limit that the sort had.
 fn of_all_rows(sort: &SortExec) -> Plan {
     let pieces = Arc::new(SmallBatches::copied(sort.input()));
     let all = SortExec::new(sort.expr().clone(), pieces)
@@ -130,7 +130,7 @@ fn of_all_rows(sort: &SortExec) -> Plan {
     }
 }
 
-/// One sort of all rows in place of one for each partition; `None` where something else is merged.
+/// One full sort in place of one for each partition; `None` if the merge's input is not sorts.
 fn in_one_sort(merge: &SortPreservingMergeExec) -> Option<Plan> {
     let (sorted, most) = match merge.input().downcast_ref::<LocalLimitExec>() {
         Some(limit) => (limit.input(), Some(limit.fetch())),
@@ -141,7 +141,7 @@ fn in_one_sort(merge: &SortPreservingMergeExec) -> Option<Plan> {
     let all: Plan = Arc::new(SortExec::new(sort.expr().clone(), pieces));
     match (merge.fetch(), most) {
         (None, None) => Some(all),
-        // Each partition has all of its rows that may be among the first.
+        // Each partition keeps at least as many rows as the merge returns.
         (Some(fetch), most) if most.is_none_or(|most| most >= fetch) => {
             Some(Arc::new(GlobalLimitExec::new(all, 0, Some(fetch))))
         }
@@ -149,13 +149,13 @@ fn in_one_sort(merge: &SortPreservingMergeExec) -> Option<Plan> {
     }
 }
 
-/// Both sides sorted and merged; `None` where that might not find the same.
+/// A sort-merge join in place of a hash join; `None` if its result might differ.
 fn merged(join: &HashJoinExec) -> Result<Option<Plan>> {
     let schema = join.left().schema();
     let may_merge =
         |key: &PhysicalExprRef| key.data_type(&schema).is_ok_and(|of| is_mergeable(&of));
-    // Of outer joins and semi-joins with more conditions than equal keys, DataFusion's merge has
-    // been seen to lose matches.
+    // DataFusion's sort-merge join has been seen to lose matches of outer joins and semi-joins with
+    // conditions beyond equal keys.
     let is_plain = join.filter().is_none() || *join.join_type() == JoinType::Inner;
     if join.null_aware || !is_plain || !join.on().iter().all(|(key, _)| may_merge(key)) {
         return Ok(None);
@@ -184,8 +184,8 @@ fn merged(join: &HashJoinExec) -> Result<Option<Plan>> {
     as_before(join.properties(), merged, join.fetch())
 }
 
-/// Types of which sorting, merging and DataFusion's comparison of keys between batches have the
-/// same idea. A sort knows two zeros among floats, which are equal to a join.
+/// Types that sorts, merges and DataFusion's comparison of keys across batches compare alike.
+/// Floats are not among them: a sort distinguishes two zeros, which are equal to a join.
 fn is_mergeable(data_type: &DataType) -> bool {
     use DataType::{
         BinaryView, Boolean, Date32, Decimal128, FixedSizeBinary, Int8, Int16, Int32, Int64,
@@ -212,7 +212,7 @@ fn is_mergeable(data_type: &DataType) -> bool {
     )
 }
 
-/// All rows in the order of their keys.
+/// All rows, sorted by their keys.
 fn sorted(input: &Plan, keys: Vec<PhysicalExprRef>) -> Result<Plan> {
     let Some(order) = LexOrdering::new(keys.into_iter().map(PhysicalSortExpr::new_default)) else {
         return internal_err!("a join of equal keys has none");
@@ -221,7 +221,7 @@ fn sorted(input: &Plan, keys: Vec<PhysicalExprRef>) -> Result<Plan> {
     Ok(Arc::new(SortExec::new(order, pieces)))
 }
 
-/// All rows, which nobody needs to deal out.
+/// All rows in one partition, with a needless repartitioning removed.
 fn in_one_partition(input: &Plan) -> Plan {
     if let Some(dealt) = input.downcast_ref::<RepartitionExec>() {
         return in_one_partition(dealt.input());
@@ -232,7 +232,7 @@ fn in_one_partition(input: &Plan) -> Plan {
     }
 }
 
-/// A join's further condition over the columns of its first side and, behind them, its second.
+/// A join's filter, rewritten for a schema of the first side's columns followed by the second's.
 fn over_both(filter: &JoinFilter, first: usize) -> Result<PhysicalExprRef> {
     let places = filter.column_indices();
     let moved = Arc::clone(filter.expression()).transform_up(|part| {
@@ -247,7 +247,7 @@ fn over_both(filter: &JoinFilter, first: usize) -> Result<PhysicalExprRef> {
     moved.map(|moved| moved.data)
 }
 
-/// The columns that a hash join would have chosen itself.
+/// Applies the hash join's built-in projection.
 fn chosen(merge: Plan, places: &[usize]) -> Result<ProjectionExec> {
     let schema = merge.schema();
     let column = |place: &usize| {
@@ -270,8 +270,8 @@ fn in_parts(node: &Plan, join: &NestedLoopJoinExec) -> Result<Option<Plan>> {
     as_before(node.properties(), plan, None)
 }
 
-/// The rows of one partition, ordered, limited and dealt out as those of the operator whose place
-/// they take; `None` where they cannot be.
+/// The rows of one partition, ordered, limited and partitioned like those of the replaced operator;
+/// `None` if that is impossible.
 fn as_before(before: &PlanProperties, plan: Plan, fetch: Option<usize>) -> Result<Option<Plan>> {
     let Some(plan) = ordered(before, plan)? else { return Ok(None) };
     let plan: Plan = match fetch {
@@ -288,7 +288,7 @@ fn ordered(before: &PlanProperties, plan: Plan) -> Result<Option<Plan>> {
     }
     let Some(order) = before.output_ordering() else { return Ok(None) };
     let sorted: Plan = Arc::new(SortExec::new(order.clone(), plan));
-    // Of two orders that have nothing to do with each other, one would be lost.
+    // If the operator had two independent orders, one sort would lose one of them.
     let has_all = has_orders(sorted.properties().equivalence_properties(), orders)?;
     Ok(has_all.then_some(sorted))
 }
@@ -302,20 +302,20 @@ fn has_orders(properties: &EquivalenceProperties, orders: &[LexOrdering]) -> Res
     Ok(true)
 }
 
-/// From one partition an operator that deals out keeps the order.
+/// Repartitioning from one partition keeps the order.
 fn dealt(before: &Partitioning, plan: Plan) -> Result<Option<Plan>> {
     let partitions = before.partition_count();
     let dealt = match before {
         _ if partitions == 1 => return Ok(Some(plan)),
         Partitioning::Hash(keys, _) if are_known(keys)? => before.clone(),
         Partitioning::Range(_) => return Ok(None),
-        // Nobody above relies on what lies where.
+        // No operator above relies on the partitioning.
         _ => Partitioning::RoundRobinBatch(partitions),
     };
     Ok(Some(Arc::new(RepartitionExec::try_new(plan, dealt)?)))
 }
 
-/// Whether all keys are still among the columns.
+/// True if all keys are still among the columns.
 fn are_known(keys: &[PhysicalExprRef]) -> Result<bool> {
     for key in keys {
         if key.exists(|part| Ok(part.downcast_ref::<UnKnownColumn>().is_some()))? {

@@ -1,24 +1,24 @@
-//! The best rows of each group so far, by bytes that are ordered as the rows are.
+//! The best rows of each group so far, compared by byte strings that sort as the rows do.
 
 use std::cmp::Ordering;
 
-/// Where a row is kept: a batch, and its place in it.
+/// Address of a kept row: the batch, and the row's offset in it.
 pub(super) type Place = (u32, u32);
 
-/// The first bytes of an order, which mostly tell two rows apart.
+/// The first bytes of a sort key, which usually suffice to compare two rows.
 type Prefix = (u64, u64);
 
-/// How many bytes of an order a [`Prefix`] has.
+/// Number of bytes of a sort key in a [`Prefix`].
 pub(super) const PREFIX_BYTES: usize = size_of::<Prefix>();
 
-/// What is to be compared where prefixes are the same.
+/// The part of a sort key that decides between equal prefixes.
 pub(super) trait Rest: Ord {
     fn of(order: &[u8]) -> Self;
     fn compare(&self, order: &[u8]) -> Ordering;
     fn bytes(&self) -> usize;
 }
 
-/// Nothing: the prefix has all of it.
+/// Nothing, since the prefix holds the whole sort key.
 impl Rest for () {
     fn of(_: &[u8]) {}
 
@@ -31,7 +31,7 @@ impl Rest for () {
     }
 }
 
-/// The whole order.
+/// The whole sort key.
 impl Rest for Box<[u8]> {
     fn of(order: &[u8]) -> Box<[u8]> {
         order.into()
@@ -58,40 +58,44 @@ impl<R: Rest> Entry<R> {
     }
 }
 
-/// At most `rows` entries of each group. Those of a full group are a heap with the worst on top.
+/// At most `rows` entries of each group. A full group's entries form a heap with the worst on top.
 pub(super) struct Best<R> {
     rows: usize,
-    /// What begins with more than this is none of the best of a group. Most rows are looked at no
-    /// further, so that this is all of a group that has to lie in a cache.
+    /// For each group, the greatest beginning of a sort key that can still be among its best. This
+    /// rejects most rows without looking at the entries, so only these bounds need to be in the
+    /// CPU's cache.
     bounds: Vec<u64>,
     groups: Vec<Vec<Entry<R>>>,
     entries: usize,
-    /// What the groups' own vectors take.
+    /// Bytes of the groups' vectors.
     bytes: usize,
 }
 
 impl<R: Rest> Best<R> {
+    /// Starts without groups; [`grow`](Self::grow) adds them.
     pub fn new(rows: usize) -> Best<R> {
         Best { rows, bounds: Vec::new(), groups: Vec::new(), entries: 0, bytes: 0 }
     }
 
-    /// From now on there are so many groups.
+    /// Grows to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.bounds.resize(groups, u64::MAX);
         self.groups.resize_with(groups, Vec::new);
     }
 
-    /// How many rows are among the best.
+    /// Number of kept rows over all groups.
     pub fn len(&self) -> usize {
         self.entries
     }
 
+    /// Memory of entries and bounds, in bytes; the rows themselves lie elsewhere.
     pub fn memory_bytes(&self) -> usize {
         let of_group = size_of::<u64>() + size_of::<Vec<Entry<R>>>();
         self.bytes + self.groups.capacity() * of_group
     }
 
-    /// Whether a row is one of the best of its group so far; if so, it is kept at this place.
+    /// Offers a row to its group. Returns true, and stores `place`, if the row is among the best so
+    /// far.
     #[inline]
     pub fn offer(&mut self, group: usize, order: &[u8], place: Place) -> bool {
         beginning(order) <= self.bounds[group] && self.consider(group, order, place)
@@ -124,12 +128,12 @@ impl<R: Rest> Best<R> {
         true
     }
 
-    /// All places, group by group, to be replaced.
+    /// All places, group by group, for the caller to replace.
     pub fn places(&mut self) -> impl Iterator<Item = &mut Place> {
         self.groups.iter_mut().flatten().map(|entry| &mut entry.place)
     }
 
-    /// The places of each group's rows, in their order.
+    /// The places of each group's rows, best first.
     pub fn into_groups(self) -> impl Iterator<Item = Vec<Place>> {
         self.groups.into_iter().map(|mut entries| {
             entries.sort_unstable_by(Entry::compare);
@@ -138,7 +142,7 @@ impl<R: Rest> Best<R> {
     }
 }
 
-/// Adds an entry; by how many bytes the vector grew.
+/// Adds an entry, and returns the number of bytes by which the vector grew.
 fn added<R>(entries: &mut Vec<Entry<R>>, entry: Entry<R>) -> usize {
     let before = entries.capacity();
     if entries.len() == before {
@@ -148,7 +152,7 @@ fn added<R>(entries: &mut Vec<Entry<R>>, entry: Entry<R>) -> usize {
     (entries.capacity() - before) * size_of::<Entry<R>>()
 }
 
-/// The first half of an order's prefix.
+/// The first half of a sort key's prefix.
 #[inline]
 fn beginning(order: &[u8]) -> u64 {
     match order.first_chunk() {
@@ -171,7 +175,7 @@ fn make_heap<R: Rest>(entries: &mut [Entry<R>]) {
     }
 }
 
-/// Moves an entry down to where none below it is worse.
+/// Restores the heap: moves an entry down until none below it is worse.
 fn sink<R: Rest>(entries: &mut [Entry<R>], mut place: usize) {
     loop {
         let (left, right) = (2 * place + 1, 2 * place + 2);
@@ -203,7 +207,7 @@ mod tests {
         (0..count).map(next).collect()
     }
 
-    /// What is kept of each group, beside what sorting all of it gives.
+    /// The rows kept of each group, and those of a full sort.
     fn check<R: Rest>(rows: usize, groups: u64, order: impl Fn(u64) -> Vec<u8>) {
         let drawn = drawn(2_000, 1_000_003);
         let mut best = Best::<R>::new(rows);

@@ -1,4 +1,4 @@
-//! The rows that are kept of each group: copies of them, in batches of their own.
+//! The kept rows of each group, copied into batches of their own.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use super::best::{Best, PREFIX_BYTES, Place, Rest};
 use super::operator::Question;
 use crate::own_texts::with_own_texts;
 
-/// How many rows a batch holds that is handed on, or is made of the rows of others.
+/// Number of rows in an output batch, and in a batch that compaction builds.
 const BATCH_ROWS: usize = 8192;
-/// So many rows may lie here that are among the best no more, however many are.
+/// Number of superseded rows that may remain, regardless of the number of best rows.
 const WORSE_ROWS: usize = 65_536;
-/// Where rows lie in more batches than these, new ones are made of them.
+/// Number of batches beyond which rows are compacted into new batches.
 const BATCHES_MAX: usize = 4096;
 
 pub(super) struct Kept {
     question: Arc<Question>,
-    /// `None`: all rows are one group.
+    /// `None` if all rows are one group.
     keys: Option<Box<dyn GroupValues>>,
-    /// The group of each row of the batch that is looked at.
+    /// The group of each row of the current batch.
     groups: Vec<usize>,
     encoder: RowConverter,
-    /// The order of each of these rows.
+    /// The sort key of each of these rows.
     orders: Rows,
     best: BestRows,
     batches: Vec<RecordBatch>,
@@ -37,13 +37,14 @@ pub(super) struct Kept {
     bytes_in_batches: usize,
 }
 
-/// The best rows, by what has to be remembered of their order.
+/// The best rows, with short sort keys that fit a prefix or with long ones.
 enum BestRows {
     Short(Best<()>),
     Long(Best<Box<[u8]>>),
 }
 
 impl Kept {
+    /// Starts empty, for input rows of `input_schema`.
     pub fn new(question: &Arc<Question>, schema: &SchemaRef) -> Result<Kept> {
         let typed = |key: &Arc<dyn PhysicalExpr>| {
             Ok(Field::new("", key.data_type(schema)?, key.nullable(schema)?))
@@ -57,7 +58,7 @@ impl Kept {
         let mut width = Some(0);
         for by in &question.order {
             let data_type = by.expr.data_type(schema)?;
-            // A value of a fixed width has one byte more, which tells of NULL.
+            // Arrow's row format adds one byte for NULL to a value of fixed width.
             width = width.zip(data_type.primitive_width()).map(|(all, one)| all + one + 1);
             fields.push(SortField::new_with_options(data_type, by.options));
         }
@@ -79,7 +80,7 @@ impl Kept {
         })
     }
 
-    /// How many rows are kept that are among the best.
+    /// Number of kept rows that are among the best.
     pub fn rows(&self) -> usize {
         match &self.best {
             BestRows::Short(best) => best.len(),
@@ -87,6 +88,7 @@ impl Kept {
         }
     }
 
+    /// Memory of rows, keys and entries, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let best = match &self.best {
             BestRows::Short(best) => best.memory_bytes(),
@@ -141,7 +143,7 @@ impl Kept {
         self.batches.push(batch);
     }
 
-    /// Lets go of rows that are among the best no more.
+    /// Drops superseded rows by copying the best ones into new batches.
     fn compact(&mut self) -> Result<()> {
         let before = std::mem::take(&mut self.batches);
         (self.rows_in_batches, self.bytes_in_batches) = (0, 0);
@@ -155,7 +157,7 @@ impl Kept {
         Ok(())
     }
 
-    /// The rows in batches, group by group and in their order.
+    /// The rows in batches, group by group and in order, with their numbers in the group.
     pub fn into_batches(self) -> impl Iterator<Item = Result<(RecordBatch, UInt64Array)>> + Send {
         let mut groups: Box<dyn Iterator<Item = Vec<Place>> + Send> = match self.best {
             BestRows::Short(best) => Box::new(best.into_groups()),
@@ -178,7 +180,7 @@ impl Kept {
     }
 }
 
-/// Offers all rows of a batch; which of them are kept, in their order.
+/// Offers all rows of a batch, and returns the offsets of those that are kept, in order.
 fn choose<R: Rest>(
     best: &mut Best<R>,
     groups: usize,
@@ -197,7 +199,7 @@ fn choose<R: Rest>(
     chosen
 }
 
-/// The places of all rows, which from now on lie one behind the other.
+/// Returns the old places of all rows, and assigns them consecutive new ones.
 fn moved<R: Rest>(best: &mut Best<R>) -> Vec<Place> {
     let mut before = Vec::with_capacity(best.len());
     for place in best.places() {
@@ -215,7 +217,7 @@ fn gathered(batches: &[RecordBatch], places: &[Place]) -> Result<RecordBatch> {
     owned(&interleave_record_batch(&batches, &places)?)
 }
 
-/// The same rows without the texts of others: views would hold on to these.
+/// Copies the rows' texts. Text views would keep the buffers of all other rows alive.
 fn owned(batch: &RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(with_own_texts).collect();
     Ok(RecordBatch::try_new(batch.schema(), columns)?)

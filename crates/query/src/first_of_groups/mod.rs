@@ -1,9 +1,9 @@
-//! The first rows of each group, found while the rows stream by.
+//! Finds the first rows of each group in one pass over a stream of rows.
 //!
-//! A pass of the planner looks for a filter that asks for small numbers of `row_number()` alone
-//! ([`recognize`]), and puts `FirstOfGroups` in the place of the window: of each group it keeps as
-//! many rows as are asked for, where the window would sort all rows. It numbers them as the window
-//! does, among equal ones in any order, so that the filter stays as it is.
+//! A planner pass looks for a filter that admits only small values of `row_number()`
+//! ([`recognize`]), and replaces the window by `FirstOfGroups`. It keeps only as many rows of each
+//! group as the filter admits, while the window would sort all rows. It numbers them as the window
+//! does, equal rows in any order, so that the filter stays unchanged.
 //!
 //! ```text
 //!   Filter (number <= 2)               Filter (number <= 2)
@@ -12,8 +12,8 @@
 //!                                            Scan
 //! ```
 //!
-//! Where memory is short, the rows that were kept and those that are still to come are sorted after
-//! all, by the window's own operators, which go to disk.
+//! If memory is short, the kept rows and those still to come are sorted after all, by the window's
+//! own operators, which can spill.
 
 mod best;
 mod kept;
@@ -29,7 +29,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 
-/// To be applied while no operator sorts rows or deals them out yet.
+/// Must run before the passes that add sorts and repartitioning.
 #[derive(Debug)]
 pub(crate) struct KeepFirstOfGroups;
 

@@ -31,25 +31,26 @@ use super::kept::Kept;
 use super::recognize::over;
 use crate::given::Given;
 
-/// A thread that has seen so many rows, and keeps more than one of two, deals them all out.
+/// A partial operator that has seen so many rows and keeps more than half of them gives up, and
+/// passes all rows through.
 const ROWS_SEEN: usize = 1 << 20;
 
-/// What is asked of a window.
+/// The recognized window and the number of rows wanted.
 #[derive(Debug)]
 pub(super) struct Question {
-    /// The window itself, which does the work where memory is short.
+    /// The window itself, which takes over if memory is short.
     pub window: Arc<dyn ExecutionPlan>,
     pub keys: Vec<Arc<dyn PhysicalExpr>>,
     pub order: LexOrdering,
-    /// How many rows of each group are asked for.
+    /// Number of rows wanted of each group.
     pub rows: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
-    /// Of some rows of each group, those that can be among its first.
+    /// Reduces one partition's rows to those that can be among the first of their group.
     Partial,
-    /// Of all rows of each group, the first ones, with their numbers.
+    /// Reduces all rows of each group to the first ones, and numbers them.
     Final,
 }
 
@@ -158,7 +159,7 @@ impl ExecutionPlan for FirstOfGroups {
     ) -> Result<SendableRecordBatchStream> {
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let given = Given::by(&self.metrics, partition);
-        // Rows that have no room here are sorted, which takes none that others wait for.
+        // If rows do not fit, the operator sorts them, which frees its memory for others.
         let consumer = MemoryConsumer::new("FirstOfGroups").with_can_spill(true);
         let reservation = consumer.register(context.memory_pool());
         let (kept, sorted) = (counter("kept_rows"), counter("sorted_rows"));
@@ -189,7 +190,7 @@ impl ExecutionPlan for FirstOfGroups {
     }
 }
 
-/// What one partition does.
+/// The work of one partition.
 struct Work {
     rows: SendableRecordBatchStream,
     input_schema: SchemaRef,
@@ -201,7 +202,7 @@ struct Work {
 }
 
 impl Work {
-    /// The rows that are asked for, and whether they are all of those that were kept.
+    /// The wanted rows, and true if they are those that were kept.
     async fn found(mut self, step: Step) -> Result<(SendableRecordBatchStream, bool)> {
         let mut kept = Kept::new(&self.question, &self.input_schema)?;
         let mut seen = 0;
@@ -217,7 +218,7 @@ impl Work {
                 return Ok((self.beginning_with(kept, step)?, false));
             }
         }
-        // What is below has no work any more, and may have memory.
+        // The input is done but may still hold memory, so it is dropped.
         self.rows = Box::pin(EmptyRecordBatchStream::new(Arc::clone(&self.input_schema)));
         Ok((self.first(kept, step), true))
     }
@@ -227,7 +228,7 @@ impl Work {
         let told = Arc::clone(&schema);
         let mut kept = kept.into_batches();
         let batches = stream::iter(std::iter::from_fn(move || {
-            // Is let go of with the rows.
+            // The closure owns the reservation, which is freed with the rows.
             let _held = &reservation;
             let _timer = time.timer();
             let batch = kept.next()?;
@@ -242,11 +243,11 @@ impl Work {
         Box::pin(RecordBatchStreamAdapter::new(told, batches))
     }
 
-    /// The rows that were kept and those that are still to come: all of them as they are, or the
-    /// window's own answer. The first of a group are among them.
+    /// The kept rows and those still to come: unchanged for a partial operator, or processed by the
+    /// window for a final one. The first rows of each group are among them.
     fn beginning_with(self, kept: Kept, step: Step) -> Result<SendableRecordBatchStream> {
         let Work { rows, input_schema, question, reservation, context, .. } = self;
-        // Whoever takes the rows has to account for them.
+        // The consumer of the rows accounts for them.
         reservation.free();
         let kept = kept.into_batches().map(|batch| batch.map(|(rows, _)| rows));
         let rows = stream::iter(kept).chain(rows);
@@ -274,7 +275,7 @@ fn sorted(
     over(window, Arc::new(SortExec::new(LexOrdering::from(order.into_single()), Arc::new(rows))))
 }
 
-/// Rows that come once.
+/// Wraps a stream as an operator that can be executed once.
 struct Once {
     schema: SchemaRef,
     rows: Mutex<Option<SendableRecordBatchStream>>,

@@ -1,4 +1,4 @@
-//! Which windows are asked for the first rows of their groups alone.
+//! Recognizes windows of which only the first rows of each group are wanted.
 
 use std::sync::Arc;
 
@@ -18,12 +18,14 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 use super::operator::{FirstOfGroups, Question};
 use crate::plan::RECOMPUTED;
 
-/// How many rows of a group are kept at most; where more are asked for, all are sorted.
+/// Greatest number of rows kept of a group. If more are wanted, all rows are sorted.
 const ROWS_MAX: usize = 1000;
 
-/// The input of a filter with the first rows of each group alone, where no others could pass it.
+/// A filter's input reduced to the first rows of each group; `None` if other rows could pass the
+/// filter.
 pub(super) fn input(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    // Every condition that gives a number a bound does: the rows of one are among those of another.
+    // Any condition that bounds a row number will do, since the filter stays and applies the
+    // others.
     for condition in split_conjunction(filter.predicate()) {
         let Some((column, rows)) = bound(condition) else { continue };
         if let Some(input) = first_rows(filter.input(), column, rows)? {
@@ -33,7 +35,7 @@ pub(super) fn input(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>
     Ok(None)
 }
 
-/// A column, and how large its numbers may be.
+/// A column, and the upper bound of its numbers.
 fn bound(condition: &Arc<dyn PhysicalExpr>) -> Option<(usize, usize)> {
     let condition = condition.downcast_ref::<BinaryExpr>()?;
     let column = |side: &Arc<dyn PhysicalExpr>| Some(side.downcast_ref::<Column>()?.index());
@@ -59,7 +61,7 @@ fn whole(value: &ScalarValue) -> Option<usize> {
     }
 }
 
-/// The plan with the first rows of each group alone, if the column is a window's number.
+/// The plan reduced to the first rows of each group, if the column is a window's row number.
 fn first_rows(
     plan: &Arc<dyn ExecutionPlan>,
     column: usize,
@@ -76,13 +78,13 @@ fn first_rows(
     let question = Arc::new(question);
     let input = match input.properties().output_partitioning().partition_count() {
         1 => input,
-        // Of what threads keep of their own rows, less has to be dealt out.
+        // A partial step in each thread leaves fewer rows to repartition.
         _ => Arc::new(FirstOfGroups::partial(input, Arc::clone(&question))),
     };
     Ok(Some(Arc::new(FirstOfGroups::of_all(input, question))))
 }
 
-/// The input of a window, and what is asked of it.
+/// A window's input, and the recognized question.
 fn question(
     plan: &Arc<dyn ExecutionPlan>,
     column: usize,

@@ -15,7 +15,7 @@ pub(super) fn width(data_type: &DataType) -> Option<Width> {
     })
 }
 
-/// So many digits' units.
+/// Ten to the power of `digits`.
 pub(super) fn units(digits: u8) -> i128 {
     10_i128.pow(digits.into())
 }
@@ -66,11 +66,11 @@ pub(super) fn computed(
     }
 }
 
-/// `-value` of what has no least number.
+/// `-value` for floats and decimals, whose negation cannot overflow.
 pub(super) fn negated(value: &Value) -> Option<Value> {
     let (operator, number) = (Operator::Multiply, value.to_number()?);
     let number = match value.data_type {
-        // Times -1, which a zero's sign follows too.
+        // Multiplying by -1 also negates the sign of a zero.
         DataType::Float64 => {
             Number::Floats { operator, operands: Box::new((number, Number::Float(-1.0))) }
         }
@@ -82,7 +82,7 @@ pub(super) fn negated(value: &Value) -> Option<Value> {
     Some(Value::number(number, value.data_type.clone()))
 }
 
-/// A decimal with as many digits behind the point as another one.
+/// A decimal rescaled from `from` to `to` digits after the point.
 fn rescaled(number: Number, from: i8, to: i8) -> Option<Number> {
     let more = u8::try_from(to.checked_sub(from)?).ok()?;
     Some(match (more, number) {

@@ -1,4 +1,4 @@
-//! Casts, as far as they are the same here.
+//! Casts that give the same results as DataFusion's.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use thalweg_scan::{Number, Operator, Width};
@@ -6,16 +6,16 @@ use thalweg_scan::{Number, Operator, Width};
 use super::arithmetic::{units, width};
 use super::expression::Value;
 
-/// The digits of the numbers of 16, 32 and 64 bits.
+/// Number of digits of integers of 16, 32 and 64 bits.
 const INT_DIGITS: [u8; 3] = [5, 10, 19];
 
-/// Powers of ten up to this one are floats without a rest.
+/// Powers of ten up to this exponent are exact floats.
 const FLOAT_DIGITS: i8 = 22;
 
 const NANOS_PER_MICRO: i64 = 1_000;
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// A cast that the engine makes.
+/// A cast that DataFusion would compute.
 pub(super) fn cast(value: Value, to: DataType) -> Option<Value> {
     if value.data_type == to {
         return Some(value);
@@ -59,7 +59,7 @@ pub(super) fn cast(value: Value, to: DataType) -> Option<Value> {
     Some(Value::number(number, to))
 }
 
-/// A cast that is PostgreSQL's own.
+/// A cast with PostgreSQL's rules.
 pub(super) fn postgres(value: &Value, to: DataType) -> Option<Value> {
     let number = value.to_number()?;
     let number = match (&value.data_type, &to) {
@@ -77,7 +77,7 @@ pub(super) fn postgres(value: &Value, to: DataType) -> Option<Value> {
     Some(Value::number(number, to))
 }
 
-/// The days that moments are in. Each moment that there is lies in a day that 32 bits can count.
+/// Converts timestamps to days. The day number of every timestamp fits into 32 bits.
 fn days(moment: Number) -> Number {
     let midnight = Number::Bucket { operand: Box::new(moment), unit: MICROS_PER_DAY, origin: 0 };
     let operands = Box::new((midnight, Number::Int(MICROS_PER_DAY)));

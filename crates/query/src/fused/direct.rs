@@ -1,5 +1,5 @@
-//! Plans that are one fused aggregate and nothing else: answered where they are asked for, without
-//! the threads and queues that other plans need.
+//! Plans that consist of one fused aggregate. They are answered by the calling task, without the
+//! threads and queues that other plans need.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::execution::{FusedAggregate, Work, watch};
 use super::gather::Answer;
 use super::spilled::Spills;
 
-/// An aggregate, and which of its columns are shown.
+/// An aggregate, and the indexes of its columns that are returned.
 pub(crate) struct Direct {
     work: Work,
     columns: Vec<usize>,
@@ -26,17 +26,16 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// The plan as one of these, if it is one.
+    /// Recognizes a plan that consists of one fused aggregate.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Direct> {
         let (fused, columns) = unwrapped(plan)?;
         Some(Direct { work: fused.work().clone(), columns, answered: fused.schema() })
     }
 
-    /// The answer; `None` where there is too little memory for it, and operators that go to disk
-    /// must find it.
+    /// The answer; `None` if memory is too short, so that operators that spill must compute it.
     ///
     /// # Errors
-    /// Where a number cannot be computed.
+    /// If a value cannot be computed, for example because of overflow.
     pub(crate) async fn answer(
         &self,
         schema: &SchemaRef,
@@ -71,7 +70,7 @@ fn shown(batch: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<R
     Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect())?)
 }
 
-/// Ends work that several do when nobody waits for it any more.
+/// Stops the work of several threads when its owner is dropped.
 struct StopWhenDropped(Arc<Stop>);
 
 impl Drop for StopWhenDropped {
@@ -80,7 +79,7 @@ impl Drop for StopWhenDropped {
     }
 }
 
-/// The aggregate that a plan consists of, and which of its columns are shown.
+/// The aggregate that a plan consists of, and the indexes of its columns that are returned.
 fn unwrapped(plan: &Arc<dyn ExecutionPlan>) -> Option<(&FusedAggregate, Vec<usize>)> {
     if let Some(fused) = plan.downcast_ref::<FusedAggregate>() {
         return Some((fused, (0..fused.schema().fields().len()).collect()));

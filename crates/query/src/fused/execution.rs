@@ -36,16 +36,16 @@ use crate::given::Given;
 use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
 use crate::scan::ShardScan;
 
-/// How many rows a batch of the answer holds at most.
+/// Greatest number of rows in a batch of the answer.
 const BATCH_ROWS: usize = 8192;
 
-/// After how many chunks one thread that does all the work gives way.
+/// Number of chunks after which a single thread yields.
 const CHUNKS_AT_ONCE: usize = 32;
 
 /// The aggregates of one table's rows, computed where the rows lie.
 #[derive(Clone)]
 pub(crate) struct FusedAggregate {
-    /// What was recognized.
+    /// The DataFusion operators that this one replaces.
     source: Arc<dyn ExecutionPlan>,
     table: Arc<str>,
     told: String,
@@ -53,11 +53,11 @@ pub(crate) struct FusedAggregate {
     work: Work,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Keys that groups have to have to be of any use.
+    /// Semi-join filters on the group keys, which arrive while the query runs.
     among: WaitingFor,
 }
 
-/// What there is to do, and who does it.
+/// The computation and its scheduler.
 #[derive(Clone)]
 pub(super) struct Work {
     aggregation: Arc<Aggregation>,
@@ -68,7 +68,7 @@ pub(super) struct Work {
 }
 
 impl FusedAggregate {
-    /// The aggregate that `source` was recognized as.
+    /// The fused aggregate that was recognized in `source`.
     pub(super) fn new(
         question: Question,
         source: Arc<dyn ExecutionPlan>,
@@ -99,7 +99,7 @@ impl FusedAggregate {
         &self.work
     }
 
-    /// The index that told which rows are of use.
+    /// Name of the index that selected the rows, if one did.
     fn index(&self) -> Option<Arc<str>> {
         let mut index = None;
         let visited = self.source.apply(|plan| {
@@ -110,7 +110,7 @@ impl FusedAggregate {
         visited.ok().and(index)
     }
 
-    /// The same over nothing.
+    /// This aggregate over no rows.
     pub(crate) fn without_rows(&self) -> Result<FusedAggregate> {
         let mut bare = self.clone();
         let mut without = |scan: &ShardScan| Ok(scan.without_rows());
@@ -119,8 +119,8 @@ impl FusedAggregate {
         Ok(bare)
     }
 
-    /// The same over other rows, with the values that its parameters have now. Where these are none
-    /// that can be computed with here, DataFusion's operators take its place.
+    /// This aggregate over other rows, with the parameters' present values. If these cannot be
+    /// fused, the result is DataFusion's operators.
     pub(crate) fn over(
         &self,
         with_rows: &mut dyn FnMut(&ShardScan) -> Result<ShardScan>,
@@ -135,7 +135,7 @@ impl FusedAggregate {
     }
 }
 
-/// A plan with another scan.
+/// Replaces a plan's scan.
 fn over(
     plan: &Arc<dyn ExecutionPlan>,
     with_rows: &mut dyn FnMut(&ShardScan) -> Result<ShardScan>,
@@ -246,7 +246,7 @@ impl ExecutionPlan for FusedAggregate {
                     rows.add(statistics.rows_read);
                     Ok(rows_of(answer, given))
                 }
-                // Nothing was answered yet: operators that go to disk begin anew.
+                // No row was returned yet, so operators that spill can restart.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
                     let batches = spilling(&source)?.execute(0, context)?;
                     Ok(batches.inspect_ok(move |batch| given.count(batch)).boxed())
@@ -263,7 +263,7 @@ impl ExecutionPlan for FusedAggregate {
     }
 }
 
-/// The rows of an answer, which are counted as they are taken.
+/// The rows of an answer, counted as they are taken.
 pub(super) fn rows_of(answer: Answer, given: Given) -> BoxStream<'static, Result<RecordBatch>> {
     let parts = match answer {
         Answer::Whole(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
@@ -278,20 +278,20 @@ fn in_pieces(batch: RecordBatch) -> impl Iterator<Item = RecordBatch> {
     (0..rows).step_by(BATCH_ROWS).map(move |start| batch.slice(start, BATCH_ROWS.min(rows - start)))
 }
 
-/// From groups that are complete to the columns of an answer.
+/// Converts complete groups to the columns of the answer.
 pub(super) fn finishing(outputs: &Arc<[Output]>, schema: &SchemaRef) -> Finish {
     let (outputs, schema) = (Arc::clone(outputs), Arc::clone(schema));
     Arc::new(move |groups: Partial| answer(&groups.finish(), &outputs, &schema).map_err(external))
 }
 
-/// Ends work that nobody wants any more, or that takes more memory than it may.
+/// A check that ends work whose statement was stopped or exceeds its memory.
 pub(super) fn watch(stop: Arc<Stop>, memory: &Arc<dyn MemoryPool>, workers: usize) -> Watch {
     let reservation = MemoryConsumer::new("FusedAggregate").register(memory);
     let reservations: Vec<Mutex<MemoryReservation>> =
         (0..workers).map(|_| Mutex::new(reservation.new_empty())).collect();
     Watch(Arc::new(move |worker, bytes| {
         go_on(&stop)?;
-        // Each worker has its own: nobody ever waits for this lock.
+        // Each worker has its own reservation, so this lock is never contended.
         reservations[worker].lock().try_resize(bytes)
     }))
 }
@@ -303,7 +303,7 @@ impl Work {
         scheduler: Arc<dyn QueryScheduler>,
         mut chunks: Vec<ChunkView>,
     ) -> Work {
-        // Planning looks at bounds alone; a chunk's dictionaries say more.
+        // Planning prunes chunks by zones only. Here their dictionaries prune more.
         chunks.retain(|chunk| chunk.live_rows() > 0 && aggregation.may_concern(chunk));
         let shape = Shape {
             rows: chunks.iter().map(ChunkView::live_rows).sum(),
@@ -319,22 +319,23 @@ impl Work {
         }
     }
 
+    /// The scheduler that runs the work.
     pub fn scheduler(&self) -> &dyn QueryScheduler {
         self.scheduler.as_ref()
     }
 
-    /// The same over nothing.
+    /// This work over no chunks.
     pub fn without_rows(&self) -> Work {
         self.over(Vec::new())
     }
 
-    /// The same over other chunks.
+    /// This work over other chunks.
     pub fn over(&self, chunks: Vec<ChunkView>) -> Work {
         let Work { aggregation, outputs, scheduler, .. } = self;
         Work::new(Arc::clone(aggregation), Arc::clone(outputs), Arc::clone(scheduler), chunks)
     }
 
-    /// The same for groups that have keys, once these are known.
+    /// Waits for the semi-join filters, and restricts the work to groups with their keys.
     async fn among(self, among: &WaitingFor) -> Work {
         let mut work = self;
         for (column, keys) in among.all().await {
@@ -345,6 +346,10 @@ impl Work {
         work
     }
 
+    /// Computes the answer in columns of `schema`, with what was read.
+    ///
+    /// # Errors
+    /// If a value cannot be computed, the statement was stopped, or memory and disk have no room.
     pub async fn answer(
         &self,
         schema: &SchemaRef,
@@ -358,7 +363,7 @@ impl Work {
                     let statistics = partial.statistics();
                     return Ok((Answer::Whole(vec![finish(partial)?]), statistics));
                 }
-                // Whoever shares the work out goes to disk.
+                // Continue below: the parallel path can spill.
                 Err(DataFusionError::ResourcesExhausted(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -374,7 +379,7 @@ impl Work {
         merge(&self.aggregation, found, &self.scheduler, finish, watch)
     }
 
-    /// Does all the work on the thread that asks.
+    /// Does all the work on the calling thread.
     async fn alone(&self, watch: &Watch) -> Result<Partial> {
         let mut partial = Partial::new(&self.aggregation);
         for some in self.chunks.chunks(CHUNKS_AT_ONCE) {

@@ -1,4 +1,4 @@
-//! From DataFusion's expressions to what the fused aggregate computes.
+//! Translates DataFusion's expressions to those of the fused aggregate.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::filter::compare;
 use super::{arithmetic, conversion, time};
 use crate::kept;
 
-/// What an expression is, over the columns of a scan.
+/// A translated expression over the columns of a scan.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
     pub form: Form,
@@ -32,19 +32,23 @@ pub(super) enum Form {
 }
 
 impl Value {
+    /// The scan's column at `index`.
     pub fn column(index: usize, data_type: DataType) -> Value {
         Value { form: Form::Column(index), data_type }
     }
 
+    /// A computed number; `data_type` is its type in the plan.
     pub fn number(number: Number, data_type: DataType) -> Value {
         Value { form: Form::Number(number), data_type }
     }
 
+    /// The lane that values of this type are computed in; `None` for types that are not numbers
+    /// here.
     pub fn lane(&self) -> Option<Lane> {
         Lane::of(&self.data_type)
     }
 
-    /// The value as a number; `None` where it is none, or is NULL.
+    /// The value as a number; `None` if it is not a number, or is a literal NULL.
     pub fn to_number(&self) -> Option<Number> {
         let lane = self.lane()?;
         match &self.form {
@@ -54,11 +58,12 @@ impl Value {
         }
     }
 
-    /// As [`Value::to_number`], where NULL may stand for a number.
+    /// Like [`Value::to_number`], with `Some(None)` for a literal NULL.
     fn to_nullable(&self) -> Option<Option<Number>> {
         if self.is_null() { Some(None) } else { self.to_number().map(Some) }
     }
 
+    /// True for a literal NULL only, not for a column that may be NULL.
     pub fn is_null(&self) -> bool {
         matches!(&self.form, Form::Literal(literal) if literal.is_null())
     }
@@ -89,15 +94,15 @@ fn literal_number(literal: &ScalarValue, lane: Lane) -> Option<Number> {
     }
 }
 
-/// The columns that expressions refer to: what is known of each, `None` for what could not be
-/// understood. Who needs one of these is not understood either.
+/// The columns that expressions refer to. A column is `None` if it could not be translated;
+/// expressions that use it cannot be translated either.
 pub(super) struct Columns {
     pub values: Vec<Option<Value>>,
     pub schema: SchemaRef,
 }
 
 impl Columns {
-    /// What an expression is; `None` where that would not be exactly what DataFusion computes.
+    /// Translates an expression; `None` if the result might differ from DataFusion's.
     pub fn translate(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Value> {
         if let Some(column) = expression.downcast_ref::<Column>() {
             return self.values.get(column.index())?.clone();
@@ -198,14 +203,14 @@ impl Columns {
         Some(Value::number(Number::Choice { cases, otherwise }, data_type))
     }
 
-    /// One of the results that a CASE may have.
+    /// One of the results of a `CASE`.
     fn result(
         &self,
         expression: &Arc<dyn PhysicalExpr>,
         data_type: &DataType,
     ) -> Option<Option<Number>> {
         let value = self.translate(expression)?;
-        // A NULL has whatever type it was written in.
+        // A literal NULL may have another type.
         if value.data_type != *data_type && !value.is_null() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! From DataFusion's conditions to the predicates of the fused aggregate.
+//! Translates DataFusion's conditions to predicates of the fused aggregate.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::expression::{Columns, Form, Value};
 use crate::reduce::Among;
 
 impl Columns {
-    /// The rows in which a condition has an answer: true, or false if `wanted` is false. `None`
-    /// where the condition is not understood.
+    /// Selects the rows in which a condition is `wanted` (true or false), and not NULL. `None` if
+    /// the condition cannot be translated.
     pub fn predicate(&self, condition: &Arc<dyn PhysicalExpr>, wanted: bool) -> Option<Predicate> {
         if let Some(not) = condition.downcast_ref::<NotExpr>() {
             return self.predicate(not.arg(), !wanted);
@@ -48,7 +48,8 @@ impl Columns {
             let left = self.predicate(binary.left(), wanted)?;
             Some(vec![left, self.predicate(binary.right(), wanted)?])
         };
-        // Where an AND is false, one of its sides is: what is wanted of the sides is turned around.
+        // By De Morgan's laws: an `AND` is false if one of its sides is false, and an `OR` if both
+        // are.
         let comparison = match (binary.op(), wanted) {
             (Operator::And, true) | (Operator::Or, false) => return Some(Predicate::And(both()?)),
             (Operator::Or, true) | (Operator::And, false) => return Some(Predicate::Or(both()?)),
@@ -66,8 +67,7 @@ impl Columns {
         compare(if wanted { comparison } else { comparison.negated() }, &left, &right)
     }
 
-    /// The rows in which two values are the same, or those in which they are not: NULL is the same
-    /// as NULL.
+    /// `IS NOT DISTINCT FROM`, or its negation if `wanted` is false: NULL equals NULL.
     fn same(&self, binary: &BinaryExpr, wanted: bool) -> Option<Predicate> {
         let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
         let both = vec![null(&left)?, null(&right)?];
@@ -105,7 +105,7 @@ impl Columns {
             let item = self.translate(item)?;
             let Form::Literal(literal) = item.form else { return None };
             match literal.is_null() {
-                // Nothing is known not to be among values of which one is unknown.
+                // `NOT IN` a list with a NULL is never true.
                 true if !inside => return Some(Predicate::Always(false)),
                 true => {}
                 false if item.data_type == operand.data_type => values.push(literal),
@@ -142,7 +142,7 @@ impl Columns {
         Some(Predicate::AmongKeys { number, keys: Arc::clone(among.keys()) })
     }
 
-    /// The rows in which a value that is a truth has an answer.
+    /// Selects the rows in which a Boolean value is `wanted`.
     fn truth(&self, value: &Value, wanted: bool) -> Option<Predicate> {
         match (&value.data_type, &value.form) {
             (_, Form::Literal(literal)) if literal.is_null() => Some(Predicate::Always(false)),
@@ -170,14 +170,14 @@ fn is_equal(left: Number, right: Number) -> Predicate {
     Predicate::Compare { lane: Lane::Int, comparison: Comparison::Equal, operands }
 }
 
-/// The rows in which a predicate is not true.
+/// Selects the rows in which a predicate is not true.
 fn other_than(predicate: Predicate) -> Predicate {
     let cases = vec![(predicate, Some(Number::Int(1)))];
     let otherwise = Some(Box::new(Number::Int(0)));
     is_equal(Number::Choice { cases, otherwise }, Number::Int(0))
 }
 
-/// The rows in which a value is NULL.
+/// Selects the rows in which a value is NULL.
 fn null(value: &Value) -> Option<Predicate> {
     match &value.form {
         Form::Column(column) => Some(Predicate::IsNull { column: *column, null: true }),
@@ -185,12 +185,12 @@ fn null(value: &Value) -> Option<Predicate> {
     }
 }
 
-/// The rows in which a value is not NULL.
+/// Selects the rows in which a value is not NULL.
 fn known(value: &Value) -> Option<Predicate> {
     match &value.form {
         Form::Column(column) => Some(Predicate::IsNull { column: *column, null: false }),
         Form::Literal(literal) => Some(Predicate::Always(!literal.is_null())),
-        // What is known is equal to itself, NaN too.
+        // A value that is not NULL equals itself, even NaN.
         Form::Number(_) => compare(Comparison::Equal, value, value),
     }
 }
@@ -212,7 +212,7 @@ pub(super) fn compare(comparison: Comparison, left: &Value, right: &Value) -> Op
         }
         _ => {}
     }
-    // Decimals of different scales are made alike by the planner.
+    // The planner has already given decimals the same scale.
     if left.data_type != right.data_type {
         return None;
     }

@@ -1,4 +1,4 @@
-//! What one of several workers finds, while it finds it: in memory, or on disk where there is none.
+//! The groups that one of several workers is building, in memory or spilled to disk.
 
 use std::mem;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use super::gather::is_large;
 use super::scheduler::{Found, Watch};
 use super::spilled::Spills;
 
-/// What all workers on a question have in common.
+/// State that all workers of one aggregate share.
 pub(super) struct Shared {
     aggregation: Arc<Aggregation>,
-    /// Into how many partitions many groups are divided.
+    /// Number of partitions that many groups are divided into.
     partitions: usize,
     watch: Watch,
     spills: Spills,
-    /// Whether some worker has found no memory.
+    /// True once some worker ran out of memory and spilled.
     spilled: AtomicBool,
 }
 
 impl Shared {
+    /// State of workers that divide many groups into `partitions` partitions.
     pub fn new(
         aggregation: &Arc<Aggregation>,
         partitions: usize,
@@ -43,7 +44,7 @@ impl Shared {
         Partial::sharing(&self.aggregation, self.partitions)
     }
 
-    /// Writes what a worker has found to disk.
+    /// Spills a worker's groups to disk.
     fn on_disk(&self, mut partial: Partial) -> Result<Found> {
         let statistics = partial.statistics();
         let mut pieces = partial.take_pieces();
@@ -62,14 +63,16 @@ pub(super) struct Finding<'a> {
 }
 
 impl<'a> Finding<'a> {
+    /// Starts worker number `worker` with no groups.
     pub fn new(shared: &'a Shared, worker: usize) -> Finding<'a> {
         Finding { shared, worker, partial: shared.fresh(), found: Vec::new() }
     }
 
-    /// Takes in some rows.
+    /// Adds rows: `rows` puts them into the worker's groups.
     ///
     /// # Errors
-    /// Where a number cannot be computed, nobody wants the answer any more, or it finds no room.
+    /// If a value cannot be computed, the statement was stopped, or neither memory nor disk has
+    /// room.
     pub fn add(
         &mut self,
         rows: impl FnOnce(&mut Partial) -> thalweg_types::Result<()>,
@@ -88,13 +91,13 @@ impl<'a> Finding<'a> {
         }
     }
 
-    /// What was found, once there are no more rows.
+    /// Ends the input and returns the worker's groups.
     ///
     /// # Errors
-    /// Where it goes to disk, and cannot.
+    /// If the groups must spill and the disk refuses them.
     pub fn end(self) -> Result<Vec<Found>> {
         let Finding { shared, worker, mut partial, mut found } = self;
-        // Whoever merges needs the room.
+        // Merging needs the memory, so once one worker has spilled, all spill their rest.
         if shared.spilled.load(Ordering::Relaxed) {
             found.push(shared.on_disk(partial)?);
             shared.watch.look(worker, 0)?;

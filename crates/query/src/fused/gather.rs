@@ -1,4 +1,4 @@
-//! From what several workers have found to the answer.
+//! Merges the groups of several workers to the answer.
 
 use std::iter;
 use std::mem;
@@ -16,42 +16,44 @@ use thalweg_scan::{Aggregation, Partial, ReadStatistics, own_bytes, text_bytes};
 use super::scheduler::{Found, QueryScheduler, Watch};
 use super::spilled::Spilled;
 
-/// Into how many partitions groups are divided at least: while some are merged, their groups are
-/// there twice. Of a table that is divided early (`thalweg_scan`), a partition's columns then fill
-/// the allocator's blocks of a size nearly to their ends, where 128 would make them a little
-/// smaller and take blocks as large.
+/// Least number of partitions that groups are divided into. Small partitions save memory, since a
+/// partition's groups exist twice while they are merged. With 108, the columns of a partition of a
+/// hash table that is divided early (`thalweg_scan`) nearly fill the allocator's size class; with
+/// 128 they would be a little smaller but take blocks of the same size.
 const PARTITIONS_MIN: usize = 108;
 
-/// No worker waits long for the one that has most.
+/// Partitions for each worker, so that no worker waits long for the slowest one.
 const PARTITIONS_A_WORKER: usize = 8;
 
-/// How many rounds of merging, of a partition for each thread, are under way or not taken yet.
+/// Number of merge rounds that run or wait for the consumer. A round merges one partition for each
+/// thread.
 const ROUNDS: usize = 2;
 
-/// Fewer groups are merged on one thread sooner than they are divided.
+/// Up to so many groups, merging on one thread is faster than dividing them.
 const LARGE_GROUPS: usize = 16_384;
 
 pub(super) fn is_large(groups: usize) -> bool {
     groups > LARGE_GROUPS
 }
 
-/// Into how many partitions so many workers divide their groups.
+/// Number of partitions that `workers` workers divide their groups into.
 pub(super) fn partitions(workers: usize) -> usize {
     PARTITIONS_MIN.max(workers * PARTITIONS_A_WORKER)
 }
 
-/// What becomes of groups that are complete.
+/// Converts complete groups to a batch of the answer.
 pub(super) type Finish = Arc<dyn Fn(Partial) -> Result<RecordBatch> + Send + Sync>;
 
-/// The answer to a question; the groups of each of its batches are in no other.
+/// The answer. Each group is in exactly one of its batches.
 pub(crate) enum Answer {
     Whole(Vec<RecordBatch>),
-    /// Of very many groups: parts are merged a little ahead of whoever takes them, so that groups
-    /// that were merged are never there all at once beside those that were not.
+    /// Batches of very many groups. They are merged only a little ahead of the consumer, so that
+    /// merged and unmerged groups are never in memory all at once.
     Parts(BoxStream<'static, Result<RecordBatch>>),
 }
 
-/// Merges what was found, and finishes it. `watch` is told of the memory of what was not merged.
+/// Merges the workers' groups, and finishes them with `finish`. The memory of groups that are not
+/// merged yet is reported to `watch`.
 pub(super) fn merge(
     aggregation: &Arc<Aggregation>,
     found: Vec<Found>,
@@ -84,7 +86,7 @@ pub(super) fn merge(
     Ok((Answer::Parts(parts), statistics))
 }
 
-/// Divides what a worker did not, because it had little.
+/// Divides the groups of a worker that had too few to divide them itself.
 fn divided(
     aggregation: &Arc<Aggregation>,
     batches: Vec<RecordBatch>,
@@ -102,7 +104,7 @@ fn merged(aggregation: &Arc<Aggregation>, batches: &[RecordBatch]) -> Partial {
     merged
 }
 
-/// Merges groups that are few, whose texts may be long.
+/// Merges few groups, whose texts may be long, on one thread.
 fn whole(
     aggregation: &Arc<Aggregation>,
     batches: Vec<RecordBatch>,
@@ -121,11 +123,11 @@ fn whole(
     Ok(merged)
 }
 
-/// The groups of a partition, as workers have found them.
+/// The groups of one partition, as the workers built them.
 #[derive(Default)]
 struct Part {
     batches: Vec<RecordBatch>,
-    /// What is on disk, and as which partition there.
+    /// Spilled groups: the spill file, and the partition's index in it.
     spilled: Vec<(Arc<Spilled>, usize)>,
 }
 
@@ -144,7 +146,7 @@ impl Part {
     }
 }
 
-/// What each partition goes through.
+/// The steps that each partition goes through.
 #[derive(Clone)]
 struct Merging {
     aggregation: Arc<Aggregation>,
@@ -152,7 +154,8 @@ struct Merging {
 }
 
 impl Merging {
-    /// Merges each partition by itself, a round of them at a time, while the round before is taken.
+    /// Merges each partition separately, one round at a time, while the consumer takes the previous
+    /// round.
     fn apart(
         self,
         parts: Vec<Part>,
@@ -161,7 +164,7 @@ impl Merging {
     ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let mut bytes: Vec<usize> =
             parts.iter().map(|part| part.batches.iter().map(own_bytes).sum()).collect();
-        // Partitions share their long texts, which are there until the last one is merged.
+        // Partitions share the buffers of long texts, which stay until the last one is merged.
         if let Some(last) = bytes.last_mut() {
             *last += text_bytes(parts.iter().flat_map(|part| &part.batches));
         }
@@ -181,7 +184,8 @@ impl Merging {
             let (left, bytes) = (Arc::clone(&left), bytes.into_iter().sum::<usize>());
             async move {
                 let merged = own.round(round, scheduler.as_ref()).await;
-                // A round may end before an earlier one does; what is held only ever shrinks.
+                // A round may end before an earlier one. The memory held only shrinks, so the order
+                // does not matter.
                 let left = left.fetch_sub(bytes, Ordering::Relaxed) - bytes;
                 hold(&watch, 1, left)?;
                 merged
@@ -191,7 +195,7 @@ impl Merging {
         Ok(parts.map_ok(|parts| stream::iter(parts.into_iter().map(Ok))).try_flatten().boxed())
     }
 
-    /// Merges some partitions, each on whichever thread is free.
+    /// Merges some partitions, each on a free thread.
     async fn round(
         self,
         parts: Vec<Part>,
@@ -203,7 +207,7 @@ impl Merging {
         let parts: Vec<Mutex<Part>> = parts.into_iter().map(Mutex::new).collect();
         let into = Arc::clone(&places);
         let work = move |piece: usize| {
-            // Taken, so that each partition's memory is free as soon as it is merged.
+            // Take the part out, so that its memory is freed as soon as it is merged.
             let part = mem::take(&mut *parts[piece].lock());
             let merged = part.merged(&self.aggregation);
             *into[piece].lock() = Some(merged.and_then(|merged| (self.finish)(merged)));
@@ -213,18 +217,18 @@ impl Merging {
     }
 }
 
-/// How much is merged at a time.
+/// The amount merged at a time.
 struct Room {
-    /// Partitions of a round, and rounds that are under way.
+    /// Partitions of a round, and rounds under way.
     at_once: usize,
     rounds: usize,
-    /// What they and all that is not merged yet take.
+    /// Memory of those rounds and of all unmerged groups, in bytes.
     bytes: usize,
 }
 
 impl Room {
-    /// As much as there is memory for: what comes from disk is there as it was found, and as it is
-    /// merged.
+    /// Reserves as many partitions and rounds as memory allows. Groups read from disk exist twice:
+    /// as read, and merged.
     fn make(watch: &Watch, workers: usize, found: usize, from_disk: usize) -> Result<Room> {
         let (mut at_once, mut rounds) = (workers, ROUNDS);
         loop {
@@ -244,7 +248,7 @@ impl Room {
     }
 }
 
-/// Says that the first worker has all that is not merged yet, and the others nothing.
+/// Charges all memory of unmerged groups to the first worker, and none to the others.
 fn hold(watch: &Watch, workers: usize, bytes: usize) -> Result<()> {
     (1..workers).try_for_each(|worker| watch.look(worker, 0))?;
     watch.look(0, bytes)
@@ -262,7 +266,7 @@ mod tests {
     use super::super::scheduler::{Scattered, SchedulerKind};
     use super::*;
 
-    /// One worker, whose second piece of work ends before the first.
+    /// A scheduler with one worker whose second piece of work ends before the first.
     #[derive(Debug, Default)]
     struct SecondFirst {
         first: Mutex<Option<oneshot::Sender<()>>>,
@@ -319,7 +323,7 @@ mod tests {
         counted(Arc::new(Int64Array::from(keys)))
     }
 
-    /// Groups whose keys are texts that lie outside their views.
+    /// Groups whose keys are texts too long to be inlined in their views.
     fn found_texts(names: &[&str]) -> RecordBatch {
         let text = |name: &&str| format!("{name}, which is the beginning of a rather long text");
         counted(Arc::new(StringViewArray::from_iter_values(names.iter().map(text))))
@@ -333,7 +337,7 @@ mod tests {
         Merging { aggregation: Arc::new(aggregation.unwrap()), finish }
     }
 
-    /// Refuses more bytes than some, and remembers what it was told.
+    /// A watch that refuses more than `most` bytes, and the sizes that it was called with.
     fn watch_up_to(most: usize) -> (Watch, Arc<Mutex<Vec<usize>>>) {
         let held: Arc<Mutex<Vec<usize>>> = Arc::default();
         let told = Arc::clone(&held);
@@ -391,7 +395,7 @@ mod tests {
         let held = held.lock();
         assert_eq!((held.first(), held.last()), (Some(&bytes), Some(&0)));
         assert!(held.is_sorted_by(|before, after| before > after), "{held:?}");
-        // Refused before there is a row, so that others can go to disk.
+        // It fails before the first row, so that other operators can spill.
         let (watch, _) = watch_up_to(bytes - 1);
         let refused = merging.apart(partitions(), second_first(), watch);
         assert!(matches!(refused, Err(DataFusionError::ResourcesExhausted(_))));

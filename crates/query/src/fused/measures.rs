@@ -1,4 +1,4 @@
-//! From aggregate functions to what is found for each group.
+//! Translates aggregate functions to the measures that are computed for each group.
 
 use arrow::datatypes::DataType;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
@@ -7,15 +7,16 @@ use thalweg_scan::{BitOperator, Lane, Measure, Number, Order, Picked, Predicate,
 use super::expression::{Columns, Form, Value};
 use super::output::Output;
 
-/// What is found for each group; each thing once, whoever asks for it.
+/// The measures of each group. Aggregates that need the same measure share it.
 #[derive(Default)]
 pub(super) struct Measures {
     list: Vec<Measure>,
-    /// Of the aggregate that is looked at.
+    /// `FILTER` of the aggregate that is being translated.
     filter: Option<Predicate>,
 }
 
 impl Measures {
+    /// The measures, in the order that [`Output`] refers to them by.
     pub fn into_list(self) -> Vec<Measure> {
         self.list
     }
@@ -31,7 +32,8 @@ impl Measures {
         })
     }
 
-    /// What becomes of an aggregate function over the rows of a filter, as a column of a type.
+    /// Translates an aggregate function over the rows of `filter` to an output column of type
+    /// `data_type`.
     pub fn output(
         &mut self,
         function: &AggregateFunctionExpr,
@@ -68,8 +70,8 @@ impl Measures {
         }
     }
 
-    /// What becomes of an aggregate function of which others found the states, one column or more
-    /// for each, as a column of a type.
+    /// Translates an aggregate function over partial states, of one or more columns, to an output
+    /// column of type `data_type`.
     pub fn of_states(
         &mut self,
         function: &AggregateFunctionExpr,
@@ -119,7 +121,7 @@ impl Measures {
         self.average_of(value, counted, data_type)
     }
 
-    /// The average of so many values.
+    /// The average of `value`; `counted` counts the values.
     fn average_of(
         &mut self,
         value: &Value,
@@ -167,8 +169,8 @@ impl Measures {
         (data_type == &DataType::Int64).then(|| Output::Measure(self.place(measure)))
     }
 
-    /// The value of the first row in an order by one number, or of the last row. Without an order
-    /// either may be any row's.
+    /// The value of the first or last row in an order by one number. Without an order it may be any
+    /// row's.
     fn first(
         &mut self,
         function: &AggregateFunctionExpr,
@@ -204,7 +206,7 @@ impl Measures {
         Some(Output::Measure(self.place(Measure::Spread { number, spread })))
     }
 
-    /// Of whole numbers, or of truth.
+    /// Bitwise aggregates of integers, and logical ones of Booleans.
     fn bits(
         &mut self,
         value: &Value,
@@ -220,8 +222,8 @@ impl Measures {
     }
 }
 
-/// What adds values up. Sums of whole numbers are exact however large they get, so that none of
-/// them has to become a numeric first.
+/// The measure that sums values. Sums of integers are exact however large they get, so integers
+/// need no conversion to `numeric` first.
 fn sum_of(value: &Value) -> Option<Measure> {
     let (lane, number) = match (value.lane()?, value.to_number()?) {
         (_, Number::DecimalOfInt { operand, units: 1 }) => (Lane::Int, *operand),

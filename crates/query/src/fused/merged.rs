@@ -1,11 +1,11 @@
-//! The upper half of an aggregate whose lower halves are computed elsewhere.
+//! The final step of an aggregate whose partial aggregates come from workers.
 //!
-//! What workers send of a group is a row: its key, and the states of its aggregates. The upper half
-//! is an aggregate over such rows, of counts and sums the sums, of least values the least. So it is
-//! computed as fused aggregates are: each thread reads its share of what comes into groups of its
-//! own, whatever their keys are, and these are merged, partition by partition where they are many.
-//! No row is dealt out before. Where memory is short, groups go to disk; where even that finds no
-//! room, DataFusion's operators begin anew.
+//! Workers send one row for each group: its key, and the states of its aggregates. The final step
+//! is an aggregate over such rows: it sums counts and sums, and takes the minimum of minimums. So
+//! it is computed like a fused aggregate: each thread reads its share of the rows into groups of
+//! its own, whatever their keys are, and these are merged, partition by partition if they are many.
+//! No rows are repartitioned before. If memory is short, groups spill to disk; if that fails too,
+//! DataFusion's operators restart.
 //!
 //! ```text
 //!   Aggregate(final)                   MergedGroups
@@ -49,14 +49,14 @@ use super::spilled::Spills;
 use crate::executor::stop_of;
 use crate::given::Given;
 
-/// In the configuration of a session: who works on groups.
+/// Extension of a session's configuration: the scheduler that merges groups.
 pub(crate) struct Scheduling(pub Arc<dyn QueryScheduler>);
 
-/// Groups of which others found parts.
+/// Operator that merges partial groups from workers.
 #[derive(Clone)]
 pub struct MergedGroups {
     parts: Arc<dyn ExecutionPlan>,
-    /// What it takes the place of, over all parts in one partition.
+    /// The replaced operator, over all parts in one partition.
     upper: Arc<AggregateExec>,
     aggregation: Arc<Aggregation>,
     outputs: Arc<[Output]>,
@@ -65,11 +65,11 @@ pub struct MergedGroups {
 }
 
 impl MergedGroups {
-    /// What takes the place of the upper half of an aggregate, over what its exchange or merge has
-    /// below it; `None` where only DataFusion's operators are sure to be right.
+    /// Replaces the final step of an aggregate, and reads the input of the exchange or merge below
+    /// it. `None` if only DataFusion's operators are certain to be right.
     ///
     /// # Errors
-    /// Where the plan is no valid one.
+    /// If the plan is invalid.
     pub fn in_place_of(aggregate: &AggregateExec) -> Result<Option<MergedGroups>> {
         let is_upper =
             matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
@@ -84,7 +84,7 @@ impl MergedGroups {
         let Some((aggregation, outputs)) = recognize(aggregate, &parts.schema())? else {
             return Ok(None);
         };
-        // Whoever is above relies on columns that are constant.
+        // Operators above rely on the columns that are known to be constant.
         let mut equal = told.eq_properties.clone();
         equal.clear_orderings();
         let properties = PlanProperties::new(
@@ -103,14 +103,14 @@ impl MergedGroups {
         }))
     }
 
-    /// The same of other parts.
+    /// This operator over other parts.
     fn over(&self, parts: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let metrics = ExecutionPlanMetricsSet::new();
         Ok(Arc::new(MergedGroups { parts, metrics, ..self.clone() }))
     }
 }
 
-/// The rows below an exchange by a hash, or a merge of all partitions.
+/// The input of a hash repartitioning, or of a merge of all partitions.
 fn below_exchange(input: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     if let Some(dealt) = input.downcast_ref::<RepartitionExec>() {
         return matches!(dealt.partitioning(), Partitioning::Hash(..))
@@ -120,7 +120,7 @@ fn below_exchange(input: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPla
     merged.fetch().is_none().then(|| merged.input().clone())
 }
 
-/// The upper half of an aggregate over all parts at once.
+/// DataFusion's final step over all parts at once.
 fn in_one(aggregate: &AggregateExec, parts: &Arc<dyn ExecutionPlan>) -> Result<AggregateExec> {
     AggregateExec::try_new(
         AggregateMode::Final,
@@ -132,7 +132,7 @@ fn in_one(aggregate: &AggregateExec, parts: &Arc<dyn ExecutionPlan>) -> Result<A
     )
 }
 
-/// What is to be found in the parts, and what becomes of it.
+/// The measures over the parts, and the output columns made of them.
 fn recognize(
     aggregate: &AggregateExec,
     parts: &SchemaRef,
@@ -163,7 +163,7 @@ fn recognize(
     Ok(aggregation.filter(|_| next == parts.fields().len()).map(|found| (found, outputs)))
 }
 
-/// Whether times are in a unit that those of tables may have.
+/// True if times are in a unit that tables may have.
 fn is_read(data_type: &DataType) -> bool {
     match data_type {
         DataType::Timestamp(unit, _) => {
@@ -182,7 +182,7 @@ fn whole_key(place: usize, field: &FieldRef) -> Key {
     Key { value: KeyValue::Column(place), data_type: field.data_type().clone() }
 }
 
-/// Columns of the parts. Counts have 64 bits with and without a sign.
+/// Columns of the parts. DataFusion's counts are unsigned; here they are read as signed.
 fn states(parts: &SchemaRef, places: Range<usize>) -> Vec<Value> {
     let fields = parts.fields().iter().enumerate().skip(places.start).take(places.len());
     let states = fields.map(|(place, field)| match field.data_type() {
@@ -241,7 +241,7 @@ impl ExecutionPlan for MergedGroups {
             spilled.add(spills.bytes());
             match answered {
                 Ok(answer) => Ok(rows_of(answer, given)),
-                // Nothing was answered yet.
+                // No row was returned yet, so DataFusion's operators can restart.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
                     let parts = reset_plan_states(Arc::clone(&own.parts))?;
                     let batches = in_one(&own.upper, &parts)?.execute(0, context)?;
@@ -259,11 +259,11 @@ impl ExecutionPlan for MergedGroups {
     }
 }
 
-/// Some of the parts, as they come.
+/// Stream of some of the parts.
 type Share = BoxStream<'static, Result<RecordBatch>>;
 
 impl MergedGroups {
-    /// What each thread reads.
+    /// The parts that each thread reads.
     fn shares(&self, context: &Arc<TaskContext>) -> Result<Vec<Share>> {
         let partitions = self.parts.properties().output_partitioning().partition_count();
         let threads = scheduler(context)?.workers().min(partitions);

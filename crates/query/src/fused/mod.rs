@@ -1,9 +1,9 @@
 //! Aggregates fused into the shard scan.
 //!
-//! A pass of the planner looks for an aggregate over the scan of one table, perhaps with filters
-//! and projections between ([`recognize`]), and puts a [`FusedAggregate`] in its place, which works
-//! on chunks where they lie. Where the pass is not sure that the answer would be the same, it
-//! leaves DataFusion's operators as they are.
+//! A planner pass looks for an aggregate over the scan of one table, with or without filters and
+//! projections between ([`recognize`]), and replaces it by a [`FusedAggregate`], which reads chunks
+//! directly. If the pass is not certain that the answer would be the same, it keeps DataFusion's
+//! operators.
 //!
 //! ```text
 //!   Aggregate(final)                           FusedAggregate
@@ -13,7 +13,7 @@
 //!           ShardScan
 //! ```
 //!
-//! Who works on it, and where, is a [`QueryScheduler`]'s business.
+//! A [`QueryScheduler`] decides which threads or nodes do the work.
 
 mod arithmetic;
 mod conversion;
@@ -52,17 +52,17 @@ pub use scheduler::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
 pub(crate) use sieve::sieve_of;
 pub use spilled::{Spilled, Spills};
 
-/// The pass after which the aggregates of a plan are looked at: joins have their order by then,
-/// and what statistics or limits answer faster has been taken out. The passes behind it would
-/// deal rows out to the operators that are replaced.
+/// The pass after which aggregates are fused. By then the joins are ordered, and aggregates that
+/// statistics or limits answer faster are gone. Later passes would insert repartitioning for the
+/// operators that are replaced.
 const AFTER: &str = "LimitedDistinctAggregation";
 
-/// The pass of this module.
+/// Name of this module's pass.
 pub(crate) const PASS: &str = "fuse_aggregates";
 
 type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
 
-/// DataFusion's passes for executable plans, with the one of this module in its place.
+/// DataFusion's passes over physical plans, with this module's pass inserted.
 pub(crate) fn physical_rules(scheduler: &Arc<dyn QueryScheduler>) -> Rules {
     let mut rules = PhysicalOptimizer::new().rules;
     let after = rules.iter().position(|rule| rule.name() == AFTER);
@@ -95,7 +95,7 @@ impl PhysicalOptimizerRule for FuseAggregates {
     }
 }
 
-/// A plan whose aggregates are fused into their scans where they can be.
+/// Fuses a plan's aggregates into their scans where possible.
 pub(crate) fn fuse(
     plan: Arc<dyn ExecutionPlan>,
     scheduler: &Arc<dyn QueryScheduler>,

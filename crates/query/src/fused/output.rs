@@ -1,4 +1,4 @@
-//! From what was found for each group to the columns that were asked for.
+//! Converts the measures of each group to the columns of the answer.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use thalweg_dialect::exact_averages;
 use thalweg_scan::Finished;
 use thalweg_types::{Error, Result};
 
-/// A column of the answer, of measures by their places.
+/// A column of the answer. Its numbers are indexes of measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     Measure(usize),
-    /// Of whole numbers and decimals, whose sum has `scale` digits behind the point.
+    /// Average of integers or decimals; the sum has `scale` digits after the point.
     Average {
         sum: usize,
         count: usize,

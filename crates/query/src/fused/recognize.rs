@@ -1,4 +1,4 @@
-//! Which aggregates of a plan can be fused into the scan.
+//! Recognizes aggregates that can be fused into the scan.
 
 use std::sync::Arc;
 
@@ -23,17 +23,17 @@ use crate::scan::ShardScan;
 pub(super) struct Question {
     pub table: Arc<str>,
     pub aggregation: Aggregation,
-    /// What stands behind the keys, column by column.
+    /// The columns after the keys.
     pub outputs: Vec<Output>,
     pub chunks: Arc<Vec<ChunkView>>,
     pub chunks_in_table: usize,
     /// The columns of the answer.
     pub schema: SchemaRef,
-    /// The same in words.
+    /// Description for `EXPLAIN`.
     pub told: String,
 }
 
-/// What lies between an aggregate and its scan, seen from the scan.
+/// The filters and projections between an aggregate and its scan, in terms of the scan's columns.
 struct Input<'a> {
     scan: &'a ShardScan,
     filters: Vec<Predicate>,
@@ -41,7 +41,8 @@ struct Input<'a> {
     columns: Columns,
 }
 
-/// An aggregate that can be fused; `None` where only DataFusion's operators are sure to be right.
+/// Recognizes an aggregate that can be fused; `None` if only DataFusion's operators are certain to
+/// be right.
 pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
     let lower = lower(aggregate)?;
     let limited = aggregate.limit_options().is_some() || lower.limit_options().is_some();
@@ -82,7 +83,7 @@ pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
     })
 }
 
-/// The part of an aggregate that sees the rows.
+/// The step of an aggregate that reads rows.
 fn lower(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     match aggregate.mode() {
         AggregateMode::Final | AggregateMode::FinalPartitioned => {
@@ -94,7 +95,7 @@ fn lower(aggregate: &AggregateExec) -> Option<&AggregateExec> {
     }
 }
 
-/// What was recognized once, in one step on one thread: DataFusion's operators go to disk where
+/// The recognized aggregate as DataFusion's single-step operator on one thread, which spills if
 /// memory is short.
 pub(super) fn spilling(source: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let lower = source.downcast_ref::<AggregateExec>().and_then(lower);
@@ -158,7 +159,8 @@ fn key(expression: &Arc<dyn PhysicalExpr>, data_type: &DataType, input: &Input<'
         (Some(Lane::Int), Form::Number(number)) => KeyValue::Int(number),
         (Some(Lane::Float), Form::Number(number)) => {
             let column = with_one_zero(&number)?;
-            // Keys are read as they lie: a `real` that becomes a `double precision` is none.
+            // Keys are read as stored, so a `real` that is cast to `double precision` cannot be a
+            // key.
             let is_same = input.scan.schema().field(column).data_type() == data_type;
             KeyValue::Column(is_same.then_some(column)?)
         }
@@ -167,7 +169,7 @@ fn key(expression: &Arc<dyn PhysicalExpr>, data_type: &DataType, input: &Input<'
     Some(Key { value, data_type: data_type.clone() })
 }
 
-/// The column whose values a float has as a key: keys know one zero, as sums with zero do.
+/// The column `x` of a float key `x + 0.0`. Adding zero maps both zeros to one, and so do keys.
 fn with_one_zero(number: &Number) -> Option<usize> {
     let Number::Floats { operator: Operator::Add, operands } = number else { return None };
     match operands.as_ref() {
@@ -176,7 +178,7 @@ fn with_one_zero(number: &Number) -> Option<usize> {
     }
 }
 
-/// The question in words.
+/// The aggregate's description for `EXPLAIN`.
 fn told(lower: &AggregateExec, filters: &[String]) -> String {
     let keys: Vec<&str> = lower.group_expr().expr().iter().map(|(_, name)| name.as_str()).collect();
     let functions: Vec<&str> = lower.aggr_expr().iter().map(|function| function.name()).collect();

@@ -1,4 +1,4 @@
-//! The seam between an aggregate and whoever works on it.
+//! The seam between an aggregate and the threads or nodes that compute it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -19,12 +19,12 @@ use super::finding::{Finding, Shared};
 use super::gather::partitions;
 use super::spilled::{Spilled, Spills};
 
-/// Where the workers are.
+/// Location of a scheduler's workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchedulerKind {
     /// Threads of this process.
     Local,
-    /// Others, who are sent questions as bytes.
+    /// Other processes, which receive serialized questions.
     Remote,
 }
 
@@ -37,20 +37,21 @@ impl fmt::Display for SchedulerKind {
     }
 }
 
-/// Has fragments of a question worked on, and gathers what they find. Threads and machines are
-/// behind it; who asks changes in nothing.
+/// Distributes the work of an aggregate and collects the results. Callers need not know if the
+/// workers are threads or machines.
 pub trait QueryScheduler: Send + Sync + fmt::Debug {
     fn kind(&self) -> SchedulerKind;
 
     fn workers(&self) -> usize;
 
-    /// How a question is shared out. Nobody is asked where whoever asks does all the work.
+    /// Division of the work. In a serial mode the caller does all of it, and the scheduler is not
+    /// used.
     fn mode(&self, shape: &Shape) -> Mode;
 
-    /// Has the workers take the units of a question, each once, and gathers what each has found.
+    /// Lets the workers process the units of a question, each unit once, and collects their groups.
     fn scatter(&self, question: Scattered) -> BoxFuture<'static, Result<Vec<Found>>>;
 
-    /// Has threads on this side do pieces of work: `work` is called once with each number below
+    /// Runs pieces of work on this process's threads: calls `work` once with each number below
     /// `pieces`.
     fn run(
         &self,
@@ -59,26 +60,27 @@ pub trait QueryScheduler: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'static, Result<()>>;
 }
 
-/// A question that several work on.
+/// An aggregate that several workers compute.
 pub struct Scattered {
     pub aggregation: Arc<Aggregation>,
     pub chunks: Arc<Vec<ChunkView>>,
-    /// Chunks that one worker takes together, by their places.
+    /// Ranges of indexes into `chunks`; a worker takes one range at a time.
     pub units: Vec<Range<usize>>,
     pub watch: Watch,
     pub spills: Spills,
 }
 
-/// What one worker has found, or a part of it: all in one partition, or in as many as all have, if
-/// it is much.
+/// Groups of one worker, or some of them: in one partition if they are few, and else in the number
+/// of partitions that all workers use.
 pub struct Found {
     pub batches: Vec<RecordBatch>,
-    /// What it has found instead, where it had no memory for it.
+    /// The groups on disk in place of `batches`, if the worker ran out of memory.
     pub spilled: Option<Spilled>,
     pub statistics: ReadStatistics,
 }
 
 impl Found {
+    /// Groups in memory, one batch for each partition.
     #[must_use]
     pub fn in_memory(batches: Vec<RecordBatch>, statistics: ReadStatistics) -> Found {
         Found { batches, spilled: None, statistics }
@@ -89,19 +91,19 @@ impl Found {
     }
 }
 
-/// Where a worker puts what it has found.
+/// Slot for a worker's result.
 type Place = Mutex<Option<Result<Vec<Found>>>>;
 
-/// Looks after work that goes on, between chunks: whether it is still wanted, and may have the
-/// memory that it takes. The second argument of what it calls is a worker's number.
+/// Check that work calls between chunks: is its result still wanted, and may it use its memory? The
+/// function's arguments are a worker's number and its bytes.
 #[derive(Clone)]
 pub struct Watch(pub(super) Arc<dyn Fn(usize, usize) -> Result<()> + Send + Sync>);
 
 impl Watch {
-    /// Tells how much memory a worker has taken.
+    /// Reports the memory that a worker uses now, in bytes.
     ///
     /// # Errors
-    /// Where the work shall end.
+    /// If the work must end: it was stopped, or memory is refused.
     pub fn look(&self, worker: usize, bytes: usize) -> Result<()> {
         (self.0)(worker, bytes)
     }
@@ -110,11 +112,12 @@ impl Watch {
 /// The threads of this process.
 pub(crate) struct LocalQueryScheduler {
     threads: LocalScheduler,
-    /// Fewer rows are left to whoever asks.
+    /// Aggregates over fewer rows run on the calling thread.
     serial_rows: usize,
 }
 
 impl LocalQueryScheduler {
+    /// Schedules on `threads`; aggregates over fewer than `serial_rows` rows stay on the caller.
     pub fn new(threads: LocalScheduler, serial_rows: usize) -> LocalQueryScheduler {
         LocalQueryScheduler { threads, serial_rows }
     }
@@ -177,11 +180,11 @@ impl QueryScheduler for LocalQueryScheduler {
     }
 }
 
-/// The units of a question that no worker has taken yet.
+/// The units of a question, handed out to workers one after the other.
 struct Queue {
     question: Scattered,
     next: AtomicUsize,
-    /// Whether some worker has failed, so that the others need not go on.
+    /// True once a worker has failed, so that the others stop.
     failed: AtomicBool,
     shared: Shared,
 }

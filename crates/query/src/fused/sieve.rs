@@ -1,4 +1,4 @@
-//! What a scan can ask of rows before it reads the rest of their columns.
+//! Filters that a scan can apply before it reads the rest of the columns.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use thalweg_scan::{Predicate, Sieve};
 
 use super::expression::{Columns, Value};
 
-/// Those parts of a filter over a table's columns that are understood; `None` where no one is.
-/// Columns from `table_columns` on are none that the table has.
+/// Translates those conjuncts of a filter that can be translated; `None` if none can. Columns from
+/// `table_columns` on do not belong to the table.
 pub(crate) fn sieve_of(
     filter: &Arc<dyn PhysicalExpr>,
     schema: &SchemaRef,

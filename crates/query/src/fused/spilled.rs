@@ -1,8 +1,9 @@
-//! Groups that wait on disk.
+//! Groups that were spilled to disk.
 //!
-//! A worker that finds no memory for its groups writes them to a file, partition by partition, and
-//! begins anew. They come back when their partition is merged: in memory are the groups that
-//! workers look up, and later those of a few partitions, however many there are in all.
+//! A worker that runs out of memory writes its groups to a file, partition by partition, and starts
+//! with an empty hash table. The groups are read back when their partition is merged. So memory
+//! holds the workers' current groups, and later those of a few partitions, however many there are
+//! in all.
 
 use std::fmt;
 use std::fs::File;
@@ -22,16 +23,16 @@ use thalweg_scan::{own_bytes, text_bytes};
 
 use crate::own_texts::with_own_texts;
 
-/// Less is not worth a file: whoever has so little and finds no memory is refused.
+/// Fewer bytes are not worth a file: a worker with less fails if memory is refused.
 const WORTH_BYTES: usize = 1 << 20;
 
-/// Each file stays open until all of it was merged.
+/// Greatest number of spill files, each of which stays open until all of it is merged.
 const FILES_MAX: usize = 256;
 
-/// How much is written or read at once.
+/// Size of read and write buffers.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Where workers write what they have no memory for.
+/// Spill files of one aggregate.
 #[derive(Clone)]
 pub struct Spills {
     disk: Arc<DiskManager>,
@@ -40,7 +41,7 @@ pub struct Spills {
     stop: Arc<Stop>,
 }
 
-/// To be called between pieces of work that take milliseconds.
+/// Cancellation check, to be called every few milliseconds.
 pub(super) fn go_on(stop: &Stop) -> Result<()> {
     stop.go_on().map_err(external)
 }
@@ -51,7 +52,7 @@ impl fmt::Debug for Spills {
     }
 }
 
-/// What one worker wrote at one time.
+/// One spill of one worker.
 pub struct Spilled {
     file: Arc<dyn SpillFile>,
     sections: Vec<Section>,
@@ -60,9 +61,9 @@ pub struct Spilled {
 
 /// The groups of one partition.
 struct Section {
-    /// Where they lie in the file.
+    /// Their range in the file.
     place: Range<u64>,
-    /// What they take in memory.
+    /// Their size in memory.
     bytes: usize,
 }
 
@@ -72,22 +73,22 @@ impl Spills {
         Spills { disk: Arc::clone(disk), files, bytes, stop }
     }
 
-    /// Whether groups that take so many bytes go to disk where an error says that they may not.
+    /// True if groups of so many bytes should spill after the error `refused`.
     pub(super) fn may_take(&self, bytes: usize, refused: &DataFusionError) -> bool {
         let is_refused = matches!(refused, DataFusionError::ResourcesExhausted(_));
         let is_worth_it = bytes >= WORTH_BYTES && self.files.load(Ordering::Relaxed) < FILES_MAX;
         is_refused && is_worth_it && self.disk.tmp_files_enabled()
     }
 
-    /// How much was written.
+    /// Number of bytes written so far.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Writes pieces, of a batch for each partition, and gives up each batch once it is written.
+    /// Writes pieces with one batch for each partition, and frees each batch once it is written.
     ///
     /// # Errors
-    /// Where the disk has no room, statements may not take more of it, or nobody wants the groups.
+    /// If the disk is full, the limit of spilled data is reached, or the statement was stopped.
     pub(super) fn write(&self, pieces: Vec<Vec<RecordBatch>>) -> Result<Spilled> {
         self.files.fetch_add(1, Ordering::Relaxed);
         let file = self.disk.create_tmp_file("FusedAggregate")?;
@@ -110,7 +111,7 @@ impl Spills {
     }
 }
 
-/// Writes a batch in a form that says where it ends; how much it will take in memory.
+/// Writes a batch in a self-delimiting form, and returns its size in memory.
 fn write_batch(batch: &RecordBatch, out: &mut impl Write) -> Result<usize> {
     if batch.num_rows() == 0 {
         return Ok(0);
@@ -128,15 +129,15 @@ impl Spilled {
         self.sections.len()
     }
 
-    /// What the groups of a partition take in memory.
+    /// Size of a partition's groups in memory, in bytes.
     pub(super) fn bytes(&self, partition: usize) -> usize {
         self.sections[partition].bytes
     }
 
-    /// Hands over the groups of a partition, a batch at a time.
+    /// Passes the groups of a partition to `take`, one batch at a time.
     ///
     /// # Errors
-    /// Where the file cannot be read, or nobody wants the groups.
+    /// If the file cannot be read, or the statement was stopped.
     pub(super) fn read(&self, partition: usize, mut take: impl FnMut(&RecordBatch)) -> Result<()> {
         let Range { start, end } = self.sections[partition].place;
         let path = self.file.path().ok_or_else(|| io::Error::other("a spill file has a path"))?;
@@ -154,7 +155,7 @@ impl Spilled {
     }
 }
 
-/// Counts what is written.
+/// Counts the bytes written.
 struct Counting<W> {
     writer: W,
     bytes: u64,

@@ -1,4 +1,4 @@
-//! Times put together by units that all last equally long.
+//! Times truncated to units of constant length.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -7,7 +7,7 @@ use thalweg_scan::Number;
 
 use super::expression::{Form, Value};
 
-/// `date_trunc` of a unit that is written out.
+/// `date_trunc` with a literal unit.
 pub(super) fn truncated(unit: &Value, moment: &Value, data_type: DataType) -> Option<Value> {
     let Form::Literal(literal) = &unit.form else { return None };
     let (unit, origin) = even_unit(literal.try_as_str()??)?;

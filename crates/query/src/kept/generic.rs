@@ -1,4 +1,4 @@
-//! A plan without rows and values.
+//! A cached plan without rows and parameter values.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -38,35 +38,35 @@ use crate::task::without_functions;
 use crate::workers::{Again, Gathering, Workers};
 use crate::{plan, privileges};
 
-/// In the configuration under which a plan is made that is kept: what is known of a table's rows
-/// now must not become part of it.
+/// Extension of the configuration under which a cached plan is made. It keeps present statistics of
+/// tables out of the plan.
 pub(crate) struct Reusable;
 
-/// A plan of which one run at a time takes place.
+/// A cached plan. It serves one execution at a time.
 pub(crate) struct GenericPlan {
     catalog: Arc<Catalog>,
     template: Arc<dyn ExecutionPlan>,
-    /// Whether a run over few rows has little to do.
+    /// True if an execution over few rows has little to do.
     is_plain: bool,
     schema: SchemaRef,
     values: Arc<Values>,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
-    /// Who has the rows, where they do not lie here. What they do of the plan is decided in a run:
-    /// it depends on how many of them are asked. So are keys that scans wait for: they are those of
-    /// a run.
+    /// The workers that hold the rows, if this database does not. Each execution decides which part
+    /// of the plan they run, since it depends on the number of workers that take part. Semi-join
+    /// filters are added in each execution too, since their keys belong to it.
     workers: Option<Arc<dyn Workers>>,
     shape: Mutex<Option<Shape>>,
 }
 
-/// What became of a plan when workers were given their part of it.
+/// A plan after the workers' part was split off.
 struct Shape {
     gathering: Gathering,
     plan: Arc<dyn ExecutionPlan>,
 }
 
 impl GenericPlan {
-    /// Plans a statement for this run and others; `None` where that would not be safe.
+    /// Plans a statement for this execution and later ones; `None` if reuse would not be safe.
     pub(crate) async fn of(
         execution: &Execution<'_>,
         tree: &Tree,
@@ -96,7 +96,7 @@ impl GenericPlan {
         plan(state, tree, values, catalog, workers).await.ok().flatten()
     }
 
-    /// Whether names mean the same as when the plan was made.
+    /// True if the catalog is the one that the plan was made for.
     pub(super) fn is_for(&self, catalog: &Arc<Catalog>) -> bool {
         Arc::ptr_eq(&self.catalog, catalog)
     }
@@ -105,8 +105,8 @@ impl GenericPlan {
         &self.schema
     }
 
-    /// Gives the plan the rows that a transaction sees, and values. `None` where a table is not any
-    /// more what the plan was made for.
+    /// Binds the plan to the rows that a transaction sees, and to parameter values. `None` if a
+    /// table no longer fits the plan.
     pub(crate) fn bind(
         &self,
         transaction: &mut Transaction,
@@ -127,8 +127,8 @@ impl GenericPlan {
         Ok(plan.map(|plan| Run { direct: Direct::of(&plan), plan, is_short }))
     }
 
-    /// The plan where rows lie elsewhere: what workers did of it for another run they do for this
-    /// one, too, where as many of them are asked.
+    /// The plan over workers. The split of the previous execution is reused if as many workers take
+    /// part.
     fn over_workers(
         &self,
         now: &mut OverRows<'_>,
@@ -146,7 +146,7 @@ impl GenericPlan {
             return Ok(None);
         };
         let plan = workers.physical_rule().optimize(plan, self.config.options())?;
-        // What is kept for other runs does not run itself.
+        // Store a template without rows, and execute a plan that is made from it.
         let known = template(Arc::clone(&plan), &same)?;
         let again = match &known {
             Some(known) => now.plan(known, &same)?,
@@ -156,12 +156,12 @@ impl GenericPlan {
         Ok(Some(again.unwrap_or(plan)))
     }
 
-    /// Who has the rows, where they do not lie here.
+    /// The workers that hold the rows, if this database does not.
     pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
         self.workers.as_ref()
     }
 
-    /// Starts a run.
+    /// Starts an execution.
     pub(crate) fn start(&self, run: Run) -> Rows {
         let executor = Executor::of(&self.config);
         let runtime = Arc::clone(&self.runtime);
@@ -173,16 +173,16 @@ impl GenericPlan {
     }
 }
 
-/// A plan with its rows and values.
+/// A plan bound to its rows and values.
 pub(crate) struct Run {
     pub(crate) plan: Arc<dyn ExecutionPlan>,
-    /// The plan as a fused aggregate and nothing else, if it is one.
+    /// Set if the plan consists of one fused aggregate.
     pub(crate) direct: Option<Direct>,
-    /// Whether it has so little to do that a change of threads would take as long.
+    /// True if the plan is so short that a thread switch would take as long.
     is_short: bool,
 }
 
-/// What plans a statement for many runs.
+/// Session state that plans a statement for many executions.
 fn planning(state: &SessionState, workers: Option<&dyn Workers>) -> PlanResult<SessionState> {
     let theirs = workers.map(Workers::physical_rule);
     let of_run = theirs.as_ref().map_or(reduce::PASS, |rule| rule.name());
@@ -192,7 +192,7 @@ fn planning(state: &SessionState, workers: Option<&dyn Workers>) -> PlanResult<S
     state.register_udf(Arc::new(parameter::function()))?;
     let config = state.config_mut();
     config.set_extension(Arc::new(Reusable));
-    // What a join or a top-k has found in one run would leave rows out of the next.
+    // Dynamic filters of one execution would drop rows of the next.
     let optimizer = &mut config.options_mut().optimizer;
     optimizer.enable_dynamic_filter_pushdown = false;
     optimizer.enable_topk_dynamic_filter_pushdown = false;
@@ -213,7 +213,7 @@ async fn plan(
         return Ok(None);
     }
     let held = Arc::new(Values::default());
-    // Those of the first run show what the plan can make of such values.
+    // Plan with the first execution's values, as a sample of what such values allow.
     held.set(values);
     let planning = async {
         let optimized = guarded(optimize(&state, &planned.plan)?)?;
@@ -242,9 +242,9 @@ async fn plan(
     }))
 }
 
-/// Whether no function answers while the statement is planned, or otherwise each time, and no table
-/// has the rows that it had then, as those have that tell of sessions: of their number, or where
-/// there were none, the plan itself would know.
+/// True if the plan is valid for every execution. All functions must be immutable: none may be
+/// evaluated while planning or change from call to call. And no table may hold rows as of planning,
+/// as system tables about sessions do, since the plan would depend on their number.
 fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
     let mut same = true;
     plan.apply_with_subqueries(|node| {
@@ -258,7 +258,7 @@ fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
                     PlanExpr::ScalarFunction(call) => {
                         same &= call.func.signature().volatility == Volatility::Immutable;
                     }
-                    // In views, too, whose texts are not looked at.
+                    // This also covers views, whose texts `names_a_time` does not see.
                     PlanExpr::Literal(value, _) => {
                         same &= !value.try_as_str().flatten().is_some_and(is_told_by_clock);
                     }
@@ -271,7 +271,7 @@ fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
     Ok(same)
 }
 
-/// Whether some text may be a word for a time: `'today'` gets its meaning when it is planned.
+/// True if some literal may name a time: `'today'` is evaluated while planning.
 fn names_a_time(tree: &Tree) -> bool {
     const WORDS: [&str; 5] = ["now", "today", "tomorrow", "yesterday", "allballs"];
     let Tree::Statement(statement) = tree else { return true };

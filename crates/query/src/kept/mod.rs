@@ -1,14 +1,15 @@
-//! Plans that are kept: a query is planned once, and runs again over other rows and with other
+//! The plan cache: a query is planned once, and executed again over other rows and with other
 //! values.
 //!
 //! One cache serves all sessions. A plan is found by the statement's text, the types of its
-//! parameters and the role that asks, and fits as long as the catalog is the one that it was made
-//! for. It is made without the values of its parameters ([`parameter`]), and waits without rows
-//! ([`generic`]); a run takes it out, gives it both and puts it back when its rows have come.
+//! parameters and the role, and is valid as long as the catalog is the one that it was made for. It
+//! is made without parameter values ([`parameter`]) and cached without rows ([`generic`]). An
+//! execution takes the plan out, binds both, and puts it back after its last row.
 //!
-//! Promise: what comes out is what planning anew would give. Whatever cannot promise that - a
-//! function that answers while a statement is planned, a relation that is no table, a transaction
-//! that changes the catalog, a table that has grown out of its plan - goes the ordinary way.
+//! Invariant: the result equals that of a fresh plan. Statements that cannot guarantee this are
+//! planned each time: those with functions that are evaluated while planning, with relations that
+//! are not tables, in transactions that change the catalog, or with a table that has outgrown the
+//! plan.
 
 mod generic;
 mod over_rows;
@@ -38,14 +39,15 @@ pub(crate) use plain::is_short;
 use self::statements::{STATEMENTS_MAX, Statements};
 use crate::outcome::BatchStream;
 
-/// How many plans of one statement wait at most: as many runs as may take place at once.
+/// Greatest number of idle plans of one statement, and so of its concurrent executions from the
+/// cache.
 const IDLE_MAX: usize = 8;
 
-/// The longest text that is looked for, in bytes: longer ones come from programs that write a new
-/// one each time.
+/// The longest text that is cached, in bytes: longer ones usually come from programs that generate
+/// a new text each time.
 const TEXT_MAX: usize = 16 << 10;
 
-/// What a plan is found by.
+/// Key of a cached plan.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     sql: Arc<str>,
@@ -54,34 +56,34 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// `None` where a statement is not worth to be kept.
+    /// `None` if the statement's text is too long for the cache.
     pub(crate) fn new(sql: &Arc<str>, parameters: &[FieldRef], role: RoleId) -> Option<Key> {
         let key = || Key { sql: Arc::clone(sql), parameters: parameters.into(), role };
         (sql.len() <= TEXT_MAX).then(key)
     }
 }
 
-/// What the cache of plans has done since the database was opened.
+/// Counters of the plan cache since the database was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanFigures {
-    /// Runs of plans that were kept.
+    /// Executions of cached plans.
     pub runs: u64,
-    /// Plans that were made to be kept.
+    /// Plans that were made for the cache.
     pub made: u64,
-    /// Statements of which no plan can be kept, counted anew when the catalog has changed.
+    /// Statements whose plan cannot be cached, counted again after each change of the catalog.
     pub refused: u64,
-    /// Statements that the cache knows now.
+    /// Statements that are in the cache now.
     pub statements: u64,
 }
 
-/// The plans that are kept.
+/// The plan cache.
 #[derive(Default)]
 pub(crate) struct Plans {
     runs: AtomicU64,
     made: AtomicU64,
     refused: AtomicU64,
     statements: Mutex<Statements>,
-    /// Hashes of texts that came once: a plan is made for those that come again.
+    /// Hashes of texts that were seen once. A plan is cached when a text comes again.
     noted: Noted,
     hasher: RandomState,
 }
@@ -98,14 +100,14 @@ impl Default for Noted {
 #[derive(Default)]
 pub(crate) struct Kept {
     idle: Mutex<Vec<GenericPlan>>,
-    /// The catalog for which the statement turned out to have no plan that can be kept.
+    /// The catalog for which the statement's plan could not be cached.
     refused: Mutex<Option<Arc<Catalog>>>,
-    /// Since room was made last.
+    /// True if the statement was used since eviction last looked at it.
     is_used: AtomicBool,
 }
 
 impl Plans {
-    /// What is kept of a statement, if it was asked for before.
+    /// The statement's plans, if it is in the cache.
     pub(crate) fn find(&self, key: &Key) -> Option<Arc<Kept>> {
         self.statements.lock().find(key)
     }
@@ -121,19 +123,20 @@ impl Plans {
         self.runs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes whether a plan could be made to be kept.
+    /// Counts an attempt to make a plan for the cache.
     pub(crate) fn note_made(&self, made: bool) {
         let counter = if made { &self.made } else { &self.refused };
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a text came.
+    /// Records a text that was seen.
     pub(crate) fn note(&self, sql: &str) {
         let (place, hash) = self.noted(sql);
         place.store(hash, Ordering::Relaxed);
     }
 
-    /// Whether a text was noted; with some other texts now and then.
+    /// True if a text was recorded. It may have been overwritten since, and hash collisions give
+    /// false positives.
     pub(crate) fn may_know(&self, sql: &str) -> bool {
         let (place, hash) = self.noted(sql);
         place.load(Ordering::Relaxed) == hash
@@ -144,14 +147,14 @@ impl Plans {
         (&self.noted.0[hash as usize % STATEMENTS_MAX], hash)
     }
 
-    /// Makes a place for a statement's plans.
+    /// Adds a statement to the cache.
     pub(crate) fn keep(&self, key: Key) -> Arc<Kept> {
         self.statements.lock().keep(key)
     }
 }
 
 impl Kept {
-    /// A plan that fits the catalog and that nobody else uses now.
+    /// Takes an idle plan that fits the catalog.
     pub(crate) fn take(&self, catalog: &Arc<Catalog>) -> Option<GenericPlan> {
         let mut idle = self.idle.lock();
         while let Some(plan) = idle.pop() {
@@ -169,7 +172,7 @@ impl Kept {
         }
     }
 
-    /// Remembers that there is no use in trying again before the catalog changes.
+    /// Records that caching the statement is futile until the catalog changes.
     pub(crate) fn refuse(&self, catalog: &Arc<Catalog>) {
         *self.refused.lock() = Some(Arc::clone(catalog));
     }
@@ -179,7 +182,7 @@ impl Kept {
     }
 }
 
-/// The rows of a plan, which goes back to where it was when nobody wants them any more.
+/// The rows of a cached plan. Dropping them returns the plan to the cache.
 pub(crate) struct Lent {
     rows: BatchStream,
     plan: Option<GenericPlan>,

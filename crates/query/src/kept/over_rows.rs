@@ -1,4 +1,4 @@
-//! A plan that waits without rows, over those of a run.
+//! Binds a cached plan to the rows of an execution.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use crate::fused::FusedAggregate;
 use crate::scan::{ShardScan, States};
 use crate::workers::Again;
 
-/// The rows of a run.
+/// The rows of an execution.
 pub(crate) struct OverRows<'a> {
-    /// Those of a table as the run sees it.
+    /// The rows of a table as the execution sees it.
     states: &'a mut dyn FnMut(TableId) -> PlanResult<States>,
     fits: bool,
     read: usize,
@@ -24,8 +24,8 @@ impl<'a> OverRows<'a> {
         OverRows { states, fits: true, read: 0 }
     }
 
-    /// The plan over the rows, with what `elsewhere` says of operators that have theirs from
-    /// elsewhere. `None` where a table is not any more what the plan was made for.
+    /// The plan over the rows; `elsewhere` rebinds operators whose rows come from workers. `None`
+    /// if a table no longer fits the plan.
     pub(crate) fn plan(
         &mut self,
         template: &Arc<dyn ExecutionPlan>,
@@ -57,14 +57,14 @@ impl<'a> OverRows<'a> {
         Ok(scan)
     }
 
-    /// How many rows the last plan reads, where zones and indexes ruled others out.
+    /// Number of rows that the last plan reads, after pruning by zones and indexes.
     pub(crate) fn read(&self) -> usize {
         self.read
     }
 }
 
-/// The plan without rows, so that it keeps none alive; `None` where it has more in it than tables
-/// and operators that are the same in every run.
+/// The plan without rows, so that it keeps no rows alive. `None` if it holds anything besides
+/// tables and operators that are the same in every execution.
 pub(crate) fn template(
     plan: Arc<dyn ExecutionPlan>,
     elsewhere: &dyn Fn(&Arc<dyn ExecutionPlan>) -> PlanResult<Again>,
@@ -86,7 +86,7 @@ pub(crate) fn template(
     Ok(known.then_some(template.data))
 }
 
-/// Operators that are the same in every run, but for what comes from below.
+/// Operators that are the same in every execution, except for their input.
 const OPERATORS: [&str; 27] = [
     "AggregateExec",
     "BoundedWindowAggExec",

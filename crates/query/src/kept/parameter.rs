@@ -1,8 +1,8 @@
 //! Parameters in plans that are made before their values are known.
 //!
-//! While a statement is planned, `$1` is a call of a function that nothing is known of but its
-//! type: what is in its argument keeps DataFusion from computing it. In the plan that is kept the
-//! call is one of a function which gives the value that the plan holds for the run.
+//! While a statement is planned, `$1` is a call of an opaque function, of which DataFusion knows
+//! only the type: its argument prevents DataFusion from evaluating it. The cached plan has in its
+//! place a call of a function that returns the value of the current execution.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -26,12 +26,12 @@ use crate::statement::ast_tools;
 
 const NAME: &str = "thalweg_parameter";
 
-/// The values of one plan's parameters, for the run that it is lent to.
+/// The values of one plan's parameters in its current execution.
 #[derive(Debug, Default)]
 pub struct Values(Mutex<Vec<ScalarValue>>);
 
 impl Values {
-    /// Those of a first run.
+    /// The values of a first execution.
     #[must_use]
     pub fn of(values: &[ScalarValue]) -> Arc<Values> {
         Arc::new(Values(Mutex::new(values.to_vec())))
@@ -48,7 +48,7 @@ impl Values {
     }
 }
 
-/// Whether a parameter of a type may wait for its value.
+/// True if a parameter of this type can be bound after planning.
 pub(super) fn may_wait(field: &Field) -> bool {
     field.metadata().is_empty()
         && matches!(
@@ -66,7 +66,7 @@ pub(super) fn may_wait(field: &Field) -> bool {
         )
 }
 
-/// What stands for a parameter while its statement is planned.
+/// The expression that replaces a parameter while its statement is planned.
 pub(super) fn standing_in(
     place: usize,
     field: &Field,
@@ -76,12 +76,12 @@ pub(super) fn standing_in(
     ast_tools::expression(&text)
 }
 
-/// The function that stands for parameters.
+/// The function that replaces parameters while planning.
 pub(super) fn function() -> ScalarUDF {
     ScalarUDF::from(Unknown { signature: Signature::any(2, Volatility::Immutable) })
 }
 
-/// The plan with parameters that have the values of a run.
+/// The plan with parameters that read the values of the current execution.
 pub(super) fn with_values(plan: LogicalPlan, values: &Arc<Values>) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
         node.map_expressions(|expr| {
@@ -91,8 +91,8 @@ pub(super) fn with_values(plan: LogicalPlan, values: &Arc<Values>) -> Result<Log
     .data()
 }
 
-/// `IN` as equalities where its list has parameters: DataFusion makes a set of a list while it
-/// plans, in which the next run would find the values of this one.
+/// Rewrites `IN` over a list with parameters as equalities. DataFusion would build a set from the
+/// list while planning, and the next execution would see this one's values in it.
 fn one_by_one(expr: Expr) -> Result<Transformed<Expr>> {
     let Expr::InList(InList { expr: tested, list, negated }) = &expr else {
         return Ok(Transformed::no(expr));
@@ -112,7 +112,7 @@ fn one_by_one(expr: Expr) -> Result<Transformed<Expr>> {
         .iter()
         .map(|item| binary_expr(tested.as_ref().clone(), compare, item.clone()))
         .collect();
-    // In pairs, and pairs of these, so that a long list is no deep tree.
+    // Combine pairwise into a balanced tree, so that a long list does not nest deeply.
     while all.len() > 1 {
         let mut rest = all.into_iter();
         all = Vec::with_capacity(rest.len().div_ceil(2));
@@ -126,7 +126,7 @@ fn one_by_one(expr: Expr) -> Result<Transformed<Expr>> {
     Ok(all.pop().map_or_else(|| Transformed::no(expr), Transformed::yes))
 }
 
-/// Whether an expression is the value of a parameter.
+/// True if an expression is the value of a parameter.
 fn is_held(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Held>())
 }
@@ -151,11 +151,11 @@ fn held(expr: Expr, values: &Arc<Values>) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args: Vec::new() })))
 }
 
-/// An expression with the values of this run in place of its parameters, and in place of casts and
-/// sums of them.
+/// Replaces the parameters of an expression, and casts and operators over them, by the values of
+/// this execution.
 ///
 /// # Errors
-/// Where an operator does not take the value.
+/// If an operator does not accept the value.
 pub fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
     Arc::clone(expression)
         .transform_up(|expression| {
@@ -171,8 +171,8 @@ pub fn bound(expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>
         .data()
 }
 
-/// What a cast or an operator gives that has nothing but values below it. `None` also where it
-/// fails: that is told when a row needs it.
+/// Evaluates a cast or a binary operator over literals. `None` also if it fails: the error is
+/// reported only if a row needs the value.
 fn computed(operator: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     let operands = operator.children();
     let is_known = operator.is::<CastExpr>() || operator.is::<BinaryExpr>();
@@ -188,8 +188,8 @@ fn computed(operator: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     }
 }
 
-/// The value that an expression has in this run, where it is made of parameters: one, or casts and
-/// sums of some. `None` also where it has none, as a cast of what does not fit.
+/// The value in this execution of an expression over parameters: a parameter, or casts and
+/// operators over parameters. `None` also if it fails, for example if a cast overflows.
 #[must_use]
 pub fn value_of_run(expression: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
     let is_parameter = |part: &Arc<dyn PhysicalExpr>| Ok(is_held_call(part));
@@ -211,7 +211,7 @@ pub(super) fn is_held_call(expression: &Arc<dyn PhysicalExpr>) -> bool {
     call.is_some_and(|call| call.fun().inner().is::<Held>())
 }
 
-/// A parameter of a type, by its number from 1 on.
+/// A parameter of a type; numbers begin at 1.
 #[must_use]
 pub fn parameter(
     number: usize,
@@ -223,7 +223,7 @@ pub fn parameter(
     Arc::new(ScalarFunctionExpr::new(NAME, function, Vec::new(), field, Arc::default()))
 }
 
-/// The value of this run, where a call is that of a parameter.
+/// The value of this execution if the call is a parameter.
 pub(crate) fn value(call: &ScalarFunctionExpr) -> Option<ScalarValue> {
     call.fun().inner().downcast_ref::<Held>()?.value().ok()
 }
@@ -268,13 +268,13 @@ impl ScalarUDFImpl for Unknown {
     }
 }
 
-/// A parameter in a plan that is kept.
+/// A parameter in a cached plan.
 #[derive(Debug)]
 struct Held {
     number: usize,
     data_type: DataType,
     values: Arc<Values>,
-    /// Volatile, so that no value of one run is taken for that of the next.
+    /// Volatile, so that DataFusion never keeps the value of one execution for the next.
     signature: Signature,
 }
 
@@ -349,7 +349,8 @@ mod tests {
         assert_eq!(bound_to(is(wide(5))), "id@0 = 5");
         let sum = binary(wide(5), Operator::Plus, wide(6), &schema).unwrap();
         assert_eq!(bound_to(is(sum)), "id@0 = 11");
-        // What a row has is no value, and what fails is told when a row needs it.
+        // A column has no value while binding, and a failure is reported only when a row needs the
+        // value.
         let of_row = binary(id(), Operator::Plus, wide(6), &schema).unwrap();
         assert!(bound_to(is(of_row)).contains("id@0 + 6"));
         let quotient = binary(wide(5), Operator::Divide, wide(0), &schema).unwrap();

@@ -1,4 +1,4 @@
-//! Plans with so little to do that a change of threads would take as long.
+//! Plans that are so short that a thread switch would take as long.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::parameter::is_held_call;
 use crate::reduce::LOCAL;
 
-/// Operators that take their input's rows one batch after the other, on the same thread.
+/// Operators that process their input batch by batch on the same thread.
 const PLAIN: [&str; 14] = [
     "AggregateExec",
     "CoalesceBatchesExec",
@@ -30,13 +30,13 @@ const PLAIN: [&str; 14] = [
     "SortExec(TopK)",
 ];
 
-/// A plain plan that reads no more rows than this begins where it is asked for.
+/// A plain plan that reads at most so many rows begins on the calling thread.
 pub(super) const FEW_ROWS: usize = 256;
 
 /// A plan with more parts of expressions than this is not plain.
 const FEW_PARTS: usize = 100;
 
-/// Whether a plan has little to do with its rows as they are now.
+/// True if a plan has little to do over its present rows.
 pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
     let mut rows = 0;
     plan.apply(|plan| {
@@ -46,8 +46,8 @@ pub(crate) fn is_short(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
     Ok(rows <= FEW_ROWS && is_plain(plan)?)
 }
 
-/// Whether a plan has little to do with few rows: its operators are plain, and their expressions
-/// short and without what may take any time for a row.
+/// True if a plan has little to do over few rows: its operators are plain, and their expressions
+/// are short and cheap for each row.
 pub(super) fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
     let mut parts = 0;
     let is_other = plan.exists(|plan| {
@@ -65,7 +65,7 @@ pub(super) fn is_plain(plan: &Arc<dyn ExecutionPlan>) -> PlanResult<bool> {
     Ok(!is_other)
 }
 
-/// Functions and patterns.
+/// True for functions and patterns, whose cost for a row has no bound.
 fn takes_any_time(part: &Arc<dyn PhysicalExpr>) -> bool {
     use Operator::{RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch};
     let is_pattern = part.downcast_ref::<BinaryExpr>().is_some_and(|binary| {

@@ -1,4 +1,4 @@
-//! The statements that the cache of plans knows: never more than so many.
+//! The bounded set of statements in the plan cache.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::atomic::Ordering;
 
 use super::{Kept, Key};
 
-/// How many statements the cache knows at most.
+/// Greatest number of statements in the cache.
 pub(super) const STATEMENTS_MAX: usize = 1024;
 
-/// Who is asked for does not move, but is passed over once when room has to be made: whoever comes
-/// next costs a look at a few statements, however many there are.
+/// Evicts by the second-chance (CLOCK) policy: a use only sets a flag, and eviction passes over a
+/// flagged statement once. So an insertion looks at few statements, however many there are.
 #[derive(Default)]
 pub(super) struct Statements {
     kept: HashMap<Key, Arc<Kept>>,
-    /// Each statement once, in the order in which they are looked at to make room.
+    /// Each statement once, in the order in which eviction looks at them.
     turns: VecDeque<Key>,
 }
 
@@ -29,7 +29,7 @@ impl Statements {
         Some(Arc::clone(kept))
     }
 
-    /// What is kept of a statement, for which a place is made where it has none.
+    /// The statement's plans; the statement is added if it is not in the cache.
     pub(super) fn keep(&mut self, key: Key) -> Arc<Kept> {
         if let Some(kept) = self.find(&key) {
             return kept;
@@ -41,7 +41,7 @@ impl Statements {
         Arc::clone(self.kept.entry(key).or_default())
     }
 
-    /// Forgets the first in turn that was not asked for since it was looked at last.
+    /// Evicts the first statement in turn that was not used since eviction last looked at it.
     fn make_room(&mut self) {
         while let Some(key) = self.turns.pop_front() {
             let kept = self.kept.get(&key);

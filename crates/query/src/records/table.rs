@@ -132,6 +132,7 @@ impl RecordTable {
         &self.key_row
     }
 
+    /// The table's definition as of the snapshot that the table was opened with.
     #[must_use]
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema

@@ -56,6 +56,7 @@ impl Hash for ChunkIdentity {
 }
 
 impl WholeChunk {
+    /// Key of caches of this chunk with this projection. It does not keep the chunk alive.
     #[must_use]
     pub fn identity(&self) -> ChunkIdentity {
         ChunkIdentity { chunk: Arc::downgrade(&self.chunk), columns: Arc::clone(&self.columns) }

@@ -1,4 +1,4 @@
-//! Who owns an object and who was granted what on it.
+//! Owners of objects, and the privileges granted on them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use super::DEFAULT_NAMESPACE;
 use super::privilege::{Privilege, Privileges};
 use super::roles::RoleId;
 
-/// Something that privileges are held on.
+/// An object that privileges can be granted on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Securable {
     Database,
@@ -24,12 +24,13 @@ pub enum Securable {
 }
 
 impl Securable {
+    /// A table, view or external table by its qualified name.
     #[must_use]
     pub fn relation(namespace: &str, name: &str) -> Securable {
         Securable::Relation { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// What `ALL PRIVILEGES` on it means.
+    /// The privileges that `ALL PRIVILEGES` on it grants.
     #[must_use]
     pub fn all_privileges(&self) -> Privileges {
         match self {
@@ -40,18 +41,18 @@ impl Securable {
     }
 }
 
-/// What one role gave to another, or to everybody.
+/// Privileges that one role granted to another, or to everybody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// `None`: everybody.
+    /// `None` for everybody (`PUBLIC`).
     pub grantee: Option<RoleId>,
     pub grantor: RoleId,
     pub privileges: Privileges,
-    /// Those of them that the grantee may hand on.
+    /// The privileges among them that were granted `WITH GRANT OPTION`.
     pub grantable: Privileges,
 }
 
-/// The owner of an object, who may do everything with it, and what others were granted.
+/// The owner of an object, who holds all privileges on it, and the grants to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Access {
     pub owner: RoleId,
@@ -70,8 +71,8 @@ pub enum AccessChange {
         object: Securable,
         grant: Grant,
     },
-    /// Takes back what `grantor` gave. What the grantee handed on goes with `cascade`, and stands
-    /// in the way without.
+    /// Revokes privileges that `grantor` granted. Grants that the grantee made with them are
+    /// revoked too with `cascade`, and make the revocation fail without.
     Revoke {
         object: Securable,
         grantee: Option<RoleId>,
@@ -90,7 +91,7 @@ impl AccessChange {
         }
     }
 
-    /// The roles that must exist for the change to make sense.
+    /// The roles that must exist for the change to be valid.
     pub(super) fn roles(&self) -> impl Iterator<Item = RoleId> {
         let (first, second) = match self {
             AccessChange::Own { owner, .. } => (Some(*owner), None),
@@ -113,14 +114,14 @@ impl Access {
         Access { owner, grants }
     }
 
-    /// What was granted, without what the owner has anyway.
+    /// All grants, without the owner's own privileges.
     #[must_use]
     pub fn grants(&self) -> &[Grant] {
         &self.grants
     }
 
     fn grant(&mut self, grant: Grant) {
-        // The owner has it all, and nobody could take it from him.
+        // The owner holds all privileges anyway, and they cannot be revoked.
         if grant.grantee == Some(self.owner) {
             return;
         }
@@ -152,7 +153,7 @@ impl Access {
         }
         self.grants.retain(|held| !held.privileges.is_empty());
         let Some(grantee) = grantee else { return Ok(()) };
-        // What somebody else also let him hand on, he may have handed on for that.
+        // Grants stay valid if another grantor gave the same grant option.
         let still = self.grantable_by(grantee);
         let dependent: Vec<(Option<RoleId>, Privileges)> = self
             .grants
@@ -171,7 +172,7 @@ impl Access {
         Ok(())
     }
 
-    /// What a role may hand on by what it was granted itself.
+    /// Privileges that a role may grant to others because of grants to itself.
     #[must_use]
     pub fn grantable_by(&self, role: RoleId) -> Privileges {
         let own = self.grants.iter().filter(|held| held.grantee == Some(role));
@@ -200,8 +201,8 @@ impl Access {
     }
 }
 
-/// What an object has that nobody gave away or granted anything on, as in PostgreSQL 15: everybody
-/// may connect, and name what is in the schema `public`.
+/// Default access of objects without an access list, as in PostgreSQL 15: everybody may connect,
+/// and use the schema `public`.
 static OF_DATABASE: LazyLock<Access> = LazyLock::new(|| {
     let public = [Privilege::Connect, Privilege::Temporary].into_iter().collect();
     Access::of(RoleId::BOOTSTRAP, public)
@@ -261,7 +262,7 @@ impl AccessLists {
         self.0.remove(object);
     }
 
-    /// The objects that a role owns or was granted something on, and whether it owns them.
+    /// The objects that a role owns or holds grants on; the flag is true if it owns the object.
     pub(super) fn involving(&self, role: RoleId) -> impl Iterator<Item = (&Securable, bool)> {
         self.0.iter().filter_map(move |(object, access)| {
             let owns = access.owner == role;
@@ -271,8 +272,8 @@ impl AccessLists {
     }
 }
 
-/// How PostgreSQL writes one entry of an access list: `grantee=arwd/grantor`, a `*` after what may
-/// be handed on. `name` tells a role's name.
+/// One entry of an access list in PostgreSQL's notation: `grantee=arwd/grantor`, with a `*` after
+/// each privilege with grant option. `name` returns a role's name.
 #[must_use]
 pub fn access_item<'a>(grant: &Grant, name: impl Fn(RoleId) -> Cow<'a, str>) -> String {
     let mut text = grant.grantee.map(&name).unwrap_or_default().into_owned();

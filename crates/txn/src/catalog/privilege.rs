@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that a role may do with an object.
+/// One privilege on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privilege {
     Insert,
@@ -60,8 +60,9 @@ impl From<Privilege> for Privileges {
 pub struct Privileges(u16);
 
 impl Privileges {
+    /// The empty set.
     pub const NONE: Privileges = Privileges(0);
-    /// What `ALL PRIVILEGES` on a table or view means.
+    /// The privileges that `ALL PRIVILEGES` on a table or view grants.
     pub const RELATION: Privileges = Privileges(
         Privilege::Insert.bit()
             | Privilege::Select.bit()
@@ -71,37 +72,43 @@ impl Privileges {
             | Privilege::References.bit()
             | Privilege::Trigger.bit(),
     );
-    /// What `ALL PRIVILEGES` on a schema means.
+    /// The privileges that `ALL PRIVILEGES` on a schema grants.
     pub const NAMESPACE: Privileges = Privileges(Privilege::Usage.bit() | Privilege::Create.bit());
-    /// What `ALL PRIVILEGES` on the database means.
+    /// The privileges that `ALL PRIVILEGES` on the database grants.
     pub const DATABASE: Privileges =
         Privileges(Privilege::Create.bit() | Privilege::Temporary.bit() | Privilege::Connect.bit());
 
+    /// True if the set holds no privilege.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// True if the set holds all of the privileges `all`.
     #[must_use]
     pub const fn contains(self, all: Privileges) -> bool {
         self.0 & all.0 == all.0
     }
 
+    /// The union of both sets.
     #[must_use]
     pub const fn and(self, other: Privileges) -> Privileges {
         Privileges(self.0 | other.0)
     }
 
+    /// The intersection of both sets.
     #[must_use]
     pub const fn common(self, other: Privileges) -> Privileges {
         Privileges(self.0 & other.0)
     }
 
+    /// The privileges of this set that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Privileges) -> Privileges {
         Privileges(self.0 & !other.0)
     }
 
+    /// The privileges in the order of PostgreSQL's access lists.
     pub fn iter(self) -> impl Iterator<Item = Privilege> {
         let all = PRIVILEGES.into_iter().map(|(privilege, _, _)| privilege);
         all.filter(move |privilege| self.contains((*privilege).into()))
@@ -114,7 +121,7 @@ impl FromIterator<Privilege> for Privileges {
     }
 }
 
-/// The letters of an access list.
+/// Writes the letters of an access list.
 impl fmt::Display for Privileges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (privilege, letter, _) in PRIVILEGES {

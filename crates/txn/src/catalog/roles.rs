@@ -1,7 +1,7 @@
-//! Roles: who may come in, who belongs to whom.
+//! Roles, their attributes and their memberships.
 //!
-//! A role is known by its id; its name may change. What a role may do follows from its own
-//! attributes, and from the roles that it is a member of.
+//! A role is identified by its id; its name may change. Its rights follow from its own attributes,
+//! and from the roles that it is a member of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,12 +10,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thalweg_types::{Error, Result, SqlState};
 
+/// Identifies a role, also after a change of its name. Roles that come with the database have
+/// PostgreSQL's OIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RoleId(pub u32);
 
 impl RoleId {
-    /// The superuser that every database begins with, and that embedded sessions act as.
+    /// The superuser of every new database, as which embedded sessions run.
     pub const BOOTSTRAP: RoleId = RoleId(10);
     /// May read every table, as if granted SELECT on it and USAGE on its schema.
     pub const READ_ALL_DATA: RoleId = RoleId(6181);
@@ -25,12 +27,12 @@ impl RoleId {
     pub const READ_SERVER_FILES: RoleId = RoleId(4569);
     /// May write files of the machine that the database runs on.
     pub const WRITE_SERVER_FILES: RoleId = RoleId(4570);
-    /// May look at what other sessions do.
+    /// May see the activity of other sessions.
     pub const MONITOR: RoleId = RoleId(3373);
-    /// Roles that people create count from here, as in PostgreSQL.
+    /// The first id of roles created by users, as in PostgreSQL.
     const FIRST: RoleId = RoleId(16_384);
 
-    /// Whether the role comes with the database and stays.
+    /// True if the role comes with the database and cannot be dropped.
     #[must_use]
     pub fn is_built_in(self) -> bool {
         self < RoleId::FIRST
@@ -59,27 +61,29 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// A user or group, with the attributes that `CREATE ROLE` sets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Role {
     pub id: RoleId,
     pub name: String,
     pub superuser: bool,
-    /// Whether it has the privileges of the roles that it is a member of without becoming them.
+    /// True if it has the privileges of its parent roles without `SET ROLE`.
     pub inherit: bool,
     pub create_role: bool,
     pub create_database: bool,
     pub login: bool,
-    /// `None`: as many connections as there may be.
+    /// `None` for no limit.
     pub connection_limit: Option<u32>,
     pub password: Option<Secret>,
-    /// When the password ceases to be taken, in microseconds since 1970.
+    /// Time from which the password is no longer valid, in microseconds since 1970.
     pub valid_until: Option<i64>,
     pub member_of: BTreeMap<RoleId, Membership>,
 }
 
+/// A grant of one role to another, kept in the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
-    /// Whether the member may make others members.
+    /// True if the member may grant the role to others (`WITH ADMIN OPTION`).
     pub admin: bool,
     pub grantor: RoleId,
 }
@@ -113,7 +117,7 @@ pub enum RoleChange {
     Drop {
         id: RoleId,
     },
-    /// `GRANT role TO member`; raises what an earlier grant gave.
+    /// `GRANT role TO member`. It extends an earlier grant.
     Join {
         role: RoleId,
         member: RoleId,
@@ -157,7 +161,7 @@ impl Role {
     }
 }
 
-/// All roles by id and by name. Those that come with the database are always there.
+/// All roles by id and by name, always including those that come with the database.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Vec<Role>", into = "Vec<Role>")]
 pub struct Roles {
@@ -200,44 +204,48 @@ impl From<Roles> for Vec<Role> {
 }
 
 impl Roles {
+    /// All roles, ascending by id.
     pub fn iter(&self) -> impl Iterator<Item = &Role> {
         self.by_id.values().map(AsRef::as_ref)
     }
 
+    /// The role with this id; `None` if it was dropped.
     #[must_use]
     pub fn get(&self, id: RoleId) -> Option<&Role> {
         self.by_id.get(&id).map(AsRef::as_ref)
     }
 
+    /// The role of this name, which is compared exactly.
     #[must_use]
     pub fn named(&self, name: &str) -> Option<&Role> {
         self.get(*self.by_name.get(name)?)
     }
 
-    /// The first id that no role has had.
+    /// An id above those of all present roles.
     pub(crate) fn next_id(&self) -> RoleId {
         let last = self.by_id.keys().next_back().map_or(0, |id| id.0);
         RoleId::FIRST.max(RoleId(last + 1))
     }
 
+    /// False also for a role that does not exist.
     #[must_use]
     pub fn is_superuser(&self, id: RoleId) -> bool {
         self.get(id).is_some_and(|role| role.superuser)
     }
 
-    /// Whether a role has the privileges of another without becoming it.
+    /// True if a role has the privileges of another without `SET ROLE`.
     #[must_use]
     pub fn has_privileges_of(&self, role: RoleId, other: RoleId) -> bool {
         self.is_superuser(role) || self.reaches(role, other, |member| member.inherit)
     }
 
-    /// Whether a role may become another.
+    /// True if a role may become another by `SET ROLE`.
     #[must_use]
     pub fn is_member_of(&self, role: RoleId, other: RoleId) -> bool {
         self.is_superuser(role) || self.reaches(role, other, |_| true)
     }
 
-    /// Whether a role may make others members of another.
+    /// True if a role may grant another role.
     #[must_use]
     pub fn is_admin_of(&self, role: RoleId, other: RoleId) -> bool {
         self.is_superuser(role)
@@ -345,7 +353,7 @@ pub fn no_role(name: &str) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, format!("role \"{name}\" does not exist"))
 }
 
-/// The error of one who speaks of a role that was dropped meanwhile.
+/// The error of a change that refers to a role that was dropped meanwhile.
 pub(super) fn no_role_with(id: RoleId) -> Error {
     Error::new(SqlState::UNDEFINED_OBJECT, format!("role with OID {} does not exist", id.0))
 }

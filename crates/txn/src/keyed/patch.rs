@@ -1,5 +1,5 @@
-//! Rows that change in some columns. What is in the others is known only here, where no other
-//! group comes between looking and writing.
+//! Rows that change in some columns. The values of the other columns are read here, in the
+//! transaction stage, where no other group can come between reading and writing.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use thalweg_types::{Error, Result, RowId};
 
 use super::{Changing, Outcome, told};
 
-/// Says of whole rows why one of them may not be as it is.
+/// Checks whole rows; fails with the error of a row that violates a constraint.
 pub type RowCheck = Arc<dyn Fn(&RecordBatch) -> Result<()> + Send + Sync>;
 
-/// Which columns of a table rows get new values in, those of the primary key among them.
+/// The columns that get new values, including those of the primary key.
 pub struct Patch {
-    /// The columns' places in the table.
+    /// Indexes of the columns in the table.
     pub columns: Vec<usize>,
-    /// What must hold of a row once it is whole.
+    /// Constraints on whole rows; `None` if there are none.
     pub check: Option<RowCheck>,
 }
 
-/// Rows that are to change others.
+/// Rows that patch existing ones.
 struct Given<'a> {
     rows: &'a RecordBatch,
-    /// Where each of the patch's columns stands among theirs.
+    /// The index of each of the patch's columns among theirs.
     columns: Vec<usize>,
     patch: &'a Patch,
-    /// Whether they are whole: where no row has their key, they come in.
+    /// True if the rows are whole and are inserted if no row has their key.
     whole: bool,
-    /// The columns of the primary key among theirs, in its order.
+    /// Their columns of the primary key, in key order.
     key: Vec<ArrayRef>,
 }
 
 impl Changing<'_> {
-    /// Changes rows that must be there.
+    /// Updates rows that must exist.
     pub(super) fn patch(
         self,
         rows: &RecordBatch,
@@ -49,7 +49,7 @@ impl Changing<'_> {
         self.change(&Given { rows, columns, patch, whole: false, key }, demands)
     }
 
-    /// Changes rows that are there, and brings the others in.
+    /// Updates rows that exist, and inserts the others.
     pub(super) fn merge(
         self,
         rows: &RecordBatch,
@@ -61,7 +61,8 @@ impl Changing<'_> {
         self.change(&Given { rows, columns, patch, whole: true, key }, demands)
     }
 
-    /// Rows of one key follow each other: each finds what the one before has left.
+    /// Applies rows in runs without repeated keys, so that each row sees the result of an earlier
+    /// row of its key.
     fn change(mut self, given: &Given<'_>, demands: Demands<'_>) -> Result<Outcome> {
         let (mut written, mut refused) = (0, Vec::new());
         let hashes = Table::key_hashes(&given.key);
@@ -77,7 +78,7 @@ impl Changing<'_> {
         Ok((written, refused))
     }
 
-    /// Changes rows from `first` on, no two of which are the same; returns how many were written.
+    /// Changes rows from `first` on, which have distinct keys. Returns the number of rows written.
     fn change_run(
         &mut self,
         given: &Given<'_>,
@@ -120,7 +121,8 @@ impl Changing<'_> {
         Ok(written)
     }
 
-    /// The rows at some places: as they will be where others are there, or else as they come.
+    /// The rows at `places` as they will be stored: merged with the existing row if there is one,
+    /// or else unchanged.
     fn whole_rows(
         &self,
         given: &Given<'_>,
@@ -144,8 +146,8 @@ impl Changing<'_> {
             .map_err(unpicked)
     }
 
-    /// The columns of the primary key among those of rows, in its order. `place` says where a
-    /// column of the table stands.
+    /// The rows' columns of the primary key, in key order. `place` maps a column of the table to a
+    /// column of `rows`.
     fn key_of(
         &self,
         rows: &RecordBatch,
@@ -170,13 +172,13 @@ fn unpicked(error: ArrowError) -> Error {
     Error::internal("rows cannot be picked").with_source(error)
 }
 
-/// How many rows there are before one whose key may have come already.
+/// Number of rows before the first whose key hash repeats an earlier one.
 fn run_length(hashes: &[u32]) -> usize {
     let mut seen = HashSet::new();
     hashes.iter().position(|hash| !seen.insert(*hash)).unwrap_or(hashes.len())
 }
 
-/// Which rows may be as they are; of the others, `refused` gets the places and why.
+/// The rows that satisfy the constraints. Indexes and errors of the others go to `refused`.
 fn checked(
     whole: &RecordBatch,
     patch: &Patch,

@@ -1,6 +1,6 @@
-//! Table states by id, in pages that versions of the whole share.
+//! Table states by id, in pages that versions of the map share.
 //!
-//! A version that differs in one table costs a page and a pointer for each of the other pages, not
+//! A version that differs in one table costs one page and a pointer to each other page, instead of
 //! an entry for each table.
 
 use std::sync::Arc;
@@ -8,30 +8,32 @@ use std::sync::Arc;
 use thalweg_store::TableState;
 use thalweg_types::TableId;
 
-/// A page with this many tables is cut in two.
+/// A page that grows beyond so many tables is split.
 const PAGE_MAX: usize = 64;
 
 type Page = Vec<(TableId, Arc<TableState>)>;
 
 #[derive(Clone, Default)]
 pub(super) struct Tables {
-    /// Ascending by id, as the tables of each page are. None is empty.
+    /// Ascending by id, and so are the tables of each page. No page is empty.
     pages: Vec<Arc<Page>>,
 }
 
 impl Tables {
+    /// The state of a table, by binary search.
     pub fn get(&self, id: TableId) -> Option<&Arc<TableState>> {
         let page = self.pages.get(self.page_of(id))?;
         page.binary_search_by_key(&id, |(id, _)| *id).ok().map(|place| &page[place].1)
     }
 
+    /// The state of a table for changes. Copies the table's page if another version shares it.
     pub fn get_mut(&mut self, id: TableId) -> Option<&mut Arc<TableState>> {
         let at = self.page_of(id);
         let page = Arc::make_mut(self.pages.get_mut(at)?);
         page.binary_search_by_key(&id, |(id, _)| *id).ok().map(|place| &mut page[place].1)
     }
 
-    /// Adds a table whose id is not there yet.
+    /// Adds a table whose id is not in the map yet.
     pub fn insert(&mut self, id: TableId, state: Arc<TableState>) {
         let at = self.page_of(id);
         if self.pages.is_empty() {
@@ -41,12 +43,13 @@ impl Tables {
         let place = page.partition_point(|(known, _)| *known < id);
         page.insert(place, (id, state));
         if page.len() > PAGE_MAX {
-            // New tables have the highest ids: the full page stays full.
+            // New tables have the highest ids, so a full last page stays full and a new one begins.
             let behind = page.split_off(if place == PAGE_MAX { PAGE_MAX } else { PAGE_MAX / 2 });
             self.pages.insert(at + 1, Arc::new(behind));
         }
     }
 
+    /// Removes a table and returns its state. Copies the table's page if another version shares it.
     pub fn remove(&mut self, id: TableId) -> Option<Arc<TableState>> {
         let at = self.page_of(id);
         let page = Arc::make_mut(self.pages.get_mut(at)?);
@@ -63,7 +66,7 @@ impl Tables {
         self.pages.iter().flat_map(|page| page.iter()).map(|(id, state)| (*id, state))
     }
 
-    /// The page that has the table, if any has.
+    /// Index of the only page that may hold the table.
     fn page_of(&self, id: TableId) -> usize {
         self.pages.partition_point(|page| page[0].0 <= id).saturating_sub(1)
     }

@@ -1,4 +1,4 @@
-//! What a transaction did to one table.
+//! A transaction's changes to one table.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,17 +21,18 @@ const BULK_ROWS: usize = 16_384;
 
 #[derive(Clone)]
 pub(super) struct Overlay {
-    /// The table's version that the changes are made for; `None` where this transaction made it.
+    /// The table's version that the changes are made for; `None` if this transaction created or
+    /// altered it.
     version: Option<Lsn>,
     pub state: Arc<TableState>,
     truncated: bool,
-    /// Rows of the snapshot that are dead here.
+    /// Rows of the snapshot that the transaction deleted.
     kill: Segments<RowId>,
-    /// Rows of the snapshot that must be there still.
+    /// Rows of the snapshot that must still exist at commit.
     locked: Segments<(RowId, RowLock)>,
     /// New rows by the number of the private chunk that holds them.
     chunks: Segments<(u32, NewChunk)>,
-    /// New rows that nobody has looked at yet.
+    /// New rows that were not read yet.
     unseen: Segments<RecordBatch>,
 }
 
@@ -43,6 +44,7 @@ enum NewChunk {
 }
 
 impl Overlay {
+    /// No changes yet to `state`, at the table's `version`.
     pub fn new(state: Arc<TableState>, version: Option<Lsn>) -> Overlay {
         Overlay {
             version,
@@ -55,7 +57,7 @@ impl Overlay {
         }
     }
 
-    /// A copy that costs the same however much was changed.
+    /// A copy whose cost does not depend on the number of changes.
     pub fn share(&mut self) -> Overlay {
         Overlay {
             version: self.version,
@@ -68,6 +70,7 @@ impl Overlay {
         }
     }
 
+    /// True if there is anything to commit, locks included.
     pub fn has_changes(&self) -> bool {
         self.truncated
             || !self.kill.is_empty()
@@ -76,19 +79,20 @@ impl Overlay {
             || !self.unseen.is_empty()
     }
 
+    /// True if some rows were staged in the log.
     pub fn has_staged(&self) -> bool {
         self.chunks.iter().any(|(_, new)| matches!(new, NewChunk::Staged(_)))
     }
 
-    /// Goes on under another schema, which this transaction gives the table. Rows that it has
-    /// changed already must fit it.
+    /// Continues under another schema, to which this transaction alters the table. Its earlier
+    /// changes must fit that schema.
     pub fn alter(&mut self, schema: &TableSchema, added: &[(ColumnId, ArrayRef)]) -> Result<()> {
         self.state = Arc::new(self.state.altered(Arc::new(schema.clone()), added)?);
         self.version = None;
         Ok(())
     }
 
-    /// Whether there are changes that take a while to be encoded.
+    /// True if there are changes that take long to encode.
     pub fn has_bulks(&self) -> bool {
         let rows: usize = self.unseen.iter().map(RecordBatch::num_rows).sum();
         let is_bulk = |new: &NewChunk| matches!(new, NewChunk::Chunk(_));
@@ -97,16 +101,19 @@ impl Overlay {
             || self.chunks.iter().any(|(_, new)| is_bulk(new))
     }
 
+    /// Adds rows, which become readable chunks when the table is read next.
     pub fn append(&mut self, rows: RecordBatch) {
         self.unseen.push(rows);
     }
 
+    /// Adds a staged chunk as a private chunk.
     pub fn append_staged(&mut self, staged: Arc<Staged>) {
         let state = Arc::make_mut(&mut self.state);
         let number = state.add_private_chunk(Arc::clone(staged.chunk()));
         self.chunks.push((number, NewChunk::Staged(staged)));
     }
 
+    /// Deletes rows from the private state at once, and from the table at commit.
     pub fn kill(&mut self, rows: &[RowId]) -> Result<()> {
         self.look_at_unseen()?;
         let here: Vec<RowId> =
@@ -116,20 +123,22 @@ impl Overlay {
         Ok(())
     }
 
-    /// Whether all rows that were there before are dead here.
+    /// True if all rows of the snapshot were deleted by `TRUNCATE`.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }
 
-    /// Rows of other nodes that are dead here.
+    /// Rows of other nodes that the transaction deleted.
     pub fn killed_elsewhere(&self) -> Arc<[RowId]> {
         self.kill.iter().copied().filter(|row| row.elsewhere().is_some()).collect()
     }
 
+    /// Locks rows of the snapshot. Private rows need no lock.
     pub fn lock(&mut self, rows: &[RowId], lock: RowLock) {
         self.locked.extend(of_the_snapshot(rows).map(|row| (row, lock)));
     }
 
+    /// Deletes all rows and drops all other changes.
     pub fn truncate(&mut self) {
         let state = Arc::new(self.state.truncated());
         *self = Overlay { truncated: true, ..Overlay::new(state, self.version) };
@@ -151,7 +160,7 @@ impl Overlay {
         Ok(())
     }
 
-    /// The changes, encoded for the log chunk by chunk, as long as they are wanted.
+    /// The changes, encoded for the log chunk by chunk, while `is_wanted` returns true.
     pub fn into_changes(
         mut self,
         table: TableId,
@@ -160,7 +169,7 @@ impl Overlay {
         let mut changes = TableChanges::new(table, self.version);
         changes.truncate = self.truncated;
         changes.kill = self.kill.take();
-        // Whoever applies and writes them goes through them faster.
+        // Sorted rows are faster to apply and to encode.
         changes.kill.sort_unstable();
         self.write_locked_anew(&mut changes)?;
         for (number, new) in self.chunks.take() {
@@ -187,7 +196,7 @@ impl Overlay {
         Ok(changes)
     }
 
-    /// The changes as they are, for a table whose rows lie on other nodes.
+    /// The changes without encoding, for a table whose rows lie on other nodes.
     pub fn into_rows(mut self, table: TableId) -> Result<RowChanges> {
         let mut append = Vec::new();
         let schema = arrow_schema(self.state.schema());
@@ -210,8 +219,8 @@ impl Overlay {
         Ok(RowChanges { table, fingerprint, truncate, kill, append })
     }
 
-    /// A row that is locked against everybody is replaced by one with the same values: that is
-    /// what conflicts with any other change of it, and with any other lock on it.
+    /// Replaces each row with an exclusive lock by one with the same values. Such a write conflicts
+    /// with any other change of the row, and with any other lock on it.
     fn write_locked_anew(&mut self, changes: &mut TableChanges) -> Result<()> {
         let locked = self.locked.take();
         if locked.is_empty() {
@@ -225,14 +234,14 @@ impl Overlay {
             changes.append.extend(new_rows(&self.state, self.state.rows_at(some)?)?);
         }
         changes.kill.extend(alone);
-        // What dies is looked at when it is killed.
+        // Deleted rows are checked when the deletion is applied.
         let shared = locked.into_iter().map(|(row, _)| row).filter(|row| gone.insert(*row));
         changes.hold = shared.collect();
         Ok(())
     }
 }
 
-/// Rows of a transaction's own are nobody else's.
+/// Leaves out the transaction's own rows, with which nothing can conflict.
 fn of_the_snapshot(rows: &[RowId]) -> impl Iterator<Item = RowId> {
     rows.iter().copied().filter(|row| !TableState::is_private(row.chunk()))
 }
@@ -256,7 +265,7 @@ fn go_on(is_wanted: &dyn Fn() -> bool) -> Result<()> {
 struct Bulks {
     schema: SchemaRef,
     batches: std::vec::IntoIter<RecordBatch>,
-    /// What is left of the last batch.
+    /// Remainder of the last batch.
     rest: Option<RecordBatch>,
 }
 

@@ -1,16 +1,16 @@
-//! Lists that grow at their end, and that savepoints remember.
+//! Append-only lists with cheap copies for savepoints.
 //!
-//! Remembering a list takes a time that does not depend on its length, so that a savepoint after a
-//! million deleted rows costs no more than one after ten.
+//! The time to copy a list barely depends on its length, so that a savepoint after a million
+//! deleted rows costs hardly more than one after ten.
 
 use std::sync::Arc;
 
-/// A list that shares its beginning with the copies that [`Segments::share`] made of it.
+/// A list that shares its beginning with the copies that [`Segments::share`] made.
 #[derive(Clone)]
 pub(super) struct Segments<T> {
-    /// Each at least twice as long as the one behind it, so that there are few.
+    /// Each is at least twice as long as the next one, so that there are few.
     shared: Vec<Arc<Vec<T>>>,
-    /// What came since the last copy.
+    /// Items since the last copy.
     tail: Vec<T>,
 }
 
@@ -21,27 +21,32 @@ impl<T> Default for Segments<T> {
 }
 
 impl<T: Clone> Segments<T> {
+    /// True if the list has no items.
     pub fn is_empty(&self) -> bool {
         self.shared.is_empty() && self.tail.is_empty()
     }
 
+    /// Number of items, shared ones included.
     pub fn len(&self) -> usize {
         self.shared.iter().map(|segment| segment.len()).sum::<usize>() + self.tail.len()
     }
 
+    /// Appends an item; copies do not see it.
     pub fn push(&mut self, item: T) {
         self.tail.push(item);
     }
 
+    /// Appends items; copies do not see them.
     pub fn extend(&mut self, items: impl IntoIterator<Item = T>) {
         self.tail.extend(items);
     }
 
+    /// All items, in the order in which they were appended.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.shared.iter().flat_map(|segment| segment.iter()).chain(&self.tail)
     }
 
-    /// A copy for the price of a few reference counts.
+    /// A copy that costs a few reference counts.
     pub fn share(&mut self) -> Segments<T> {
         let mut last = std::mem::take(&mut self.tail);
         if !last.is_empty() {
@@ -55,7 +60,7 @@ impl<T: Clone> Segments<T> {
         Segments { shared: self.shared.clone(), tail: Vec::new() }
     }
 
-    /// All items, in their order; the list is empty then.
+    /// Removes and returns all items, in their order.
     pub fn take(&mut self) -> Vec<T> {
         if self.shared.is_empty() {
             return std::mem::take(&mut self.tail);

@@ -1,4 +1,4 @@
-//! Defining a function of the catalog: its name, its arguments, and what one call answers.
+//! Defines a catalog function: its name, its arguments, and the value of one call.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -51,7 +51,7 @@ impl Returns {
     }
 }
 
-/// What a function answers in one row, where it needs to remember nothing.
+/// Computes a function's value for one row, for functions without state.
 pub(in crate::catalog) type Answer = fn(&Call<'_>) -> Result<Value>;
 
 type Remembering = Box<dyn Fn(&Call<'_>) -> Result<Value> + Send + Sync>;
@@ -66,7 +66,7 @@ pub(in crate::catalog) struct Definition {
 }
 
 impl Definition {
-    /// A function that is NULL where one of its arguments is.
+    /// A strict function: NULL if one of its arguments is NULL.
     pub(in crate::catalog) fn new(
         name: &'static str,
         arguments: RangeInclusive<usize>,
@@ -77,7 +77,7 @@ impl Definition {
         Definition { name, aliases: Vec::new(), arguments, returns, strict: true, answer }
     }
 
-    /// NULL is an argument as others are.
+    /// Makes the function non-strict: it is called with NULL arguments too.
     pub(in crate::catalog) fn takes_null(mut self) -> Definition {
         self.strict = false;
         self
@@ -104,7 +104,7 @@ struct CatalogFunction {
     definition: Arc<Definition>,
     signature: Signature,
     names: Arc<SessionCatalog>,
-    /// What the statement finds; `None` before a statement is planned with the function.
+    /// The statement's lookup; `None` until a statement is planned with the function.
     bound: Option<Arc<Lookup>>,
 }
 
@@ -152,7 +152,8 @@ impl ScalarUDFImpl for CatalogFunction {
         Ok(Arc::new(self.definition.returns.field(self.definition.name)))
     }
 
-    /// By the time that the statement's rows come, its planner may serve another session.
+    /// Binds the lookup while planning, because the planner may serve another session by the time
+    /// that the statement's rows come.
     fn simplify(
         &self,
         arguments: Vec<Expr>,
@@ -275,7 +276,7 @@ impl Call<'_> {
     /// The number of the object that the argument names, or is the number of.
     ///
     /// # Errors
-    /// Where there is no object of the name.
+    /// If there is no object of the name.
     pub(in crate::catalog) fn object(&self, index: usize, kind: Registered) -> Result<Option<i64>> {
         match self.text(index) {
             Some(text) => names::resolve(kind, text, self).map(Some),

@@ -15,7 +15,7 @@ pub(super) fn functions() -> Vec<Definition> {
     let text =
         |name, arguments, answer: Answer| Definition::new(name, arguments, Returns::Text, answer);
     let mut functions = vec![
-        // Expressions are kept as the text that they were written in.
+        // Expressions are stored as their original text.
         text("pg_get_expr", 2..=3, |call| Ok(call.text(0).map(str::to_owned).into())),
         text("pg_get_indexdef", 1..=3, index),
         text("pg_get_constraintdef", 1..=2, constraint),
@@ -33,7 +33,7 @@ pub(super) fn functions() -> Vec<Definition> {
             |_| Ok(Value::Null),
         ),
     ];
-    // There are none of these objects, so that every number is that of none.
+    // These kinds of object do not exist here, so no number is valid.
     functions.extend(
         [
             ("pg_get_ruledef", 2),
@@ -53,7 +53,7 @@ pub(super) fn functions() -> Vec<Definition> {
     functions
 }
 
-/// The whole index; or its column of that place, where one is given.
+/// The definition of an index, or of one of its columns if a position is given.
 fn index(call: &Call<'_>) -> Result<Value> {
     let relation =
         call.object(0, Registered::Class)?.and_then(|oid| call.lookup.objects.relation(oid));

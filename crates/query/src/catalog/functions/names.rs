@@ -1,4 +1,4 @@
-//! Objects by their names, and names by their numbers: `regclass` and its like, `format_type`.
+//! Objects by name, and names by number: `regclass` and its relatives, `format_type`.
 
 use thalweg_dialect::system_types::{Registered, SystemType, named_type_oid};
 use thalweg_txn::RoleId;
@@ -12,7 +12,8 @@ use crate::catalog::pg_catalog::procedures::Procedure;
 use crate::catalog::pg_catalog::rows::Value;
 use crate::catalog::pg_catalog::types::BASE;
 
-/// Each kind of object with its type's name and the function that gives NULL for what is missing.
+/// Each kind of object with its type's name and the function that returns NULL if the object is
+/// missing.
 const KINDS: [(Registered, &str, &str); 9] = [
     (Registered::Class, "regclass", "to_regclass"),
     (Registered::Type, "regtype", "to_regtype"),
@@ -25,7 +26,7 @@ const KINDS: [(Registered, &str, &str); 9] = [
     (Registered::Collation, "regcollation", "to_regcollation"),
 ];
 
-/// The function that writes the object of a number: the cast of `regclass` and its like to `text`.
+/// The function that implements the cast of `regclass` and its relatives to `text`.
 pub(in crate::catalog) const SHOWN: &str = "registered_name";
 
 pub(super) fn functions() -> Vec<Definition> {
@@ -59,7 +60,7 @@ pub(super) fn registered_name() -> Definition {
 /// The number of the object of this name.
 ///
 /// # Errors
-/// Where there is none, or where the name means several.
+/// If there is no such object, or the name is ambiguous.
 pub(super) fn resolve(kind: Registered, text: &str, call: &Call<'_>) -> Result<i64> {
     if text == "-" {
         return Ok(0);
@@ -112,7 +113,7 @@ pub(super) fn resolve(kind: Registered, text: &str, call: &Call<'_>) -> Result<i
 
 const COLLATIONS: [(i64, &str); 2] = [(100, "default"), (950, "C")];
 
-/// A type by PostgreSQL's internal name, by that of a table, or as SQL spells it.
+/// A type by PostgreSQL's internal name, by a table's name, or by its SQL name.
 fn type_number(text: &str, namespace: Option<&str>, name: &str, objects: &Objects) -> Option<i64> {
     if namespace.is_none_or(|namespace| namespace == PG_CATALOG)
         && let Some(base) = BASE.iter().find(|base| base.name == name)
@@ -163,7 +164,7 @@ fn procedure_with_arguments(text: &str, call: &Call<'_>) -> Result<i64> {
     found.map(|procedure| procedure.oid).ok_or_else(missing)
 }
 
-/// The object of a number as PostgreSQL writes it: its name, as short as it can be.
+/// The shortest name of a numbered object, as PostgreSQL writes it.
 pub(in crate::catalog) fn shown(kind: Registered, oid: i64, call: &Call<'_>) -> String {
     if oid == 0 {
         return "-".to_owned();
@@ -209,7 +210,7 @@ fn relation_name(relation: &Relation) -> String {
 
 const UNKNOWN_TYPE: &str = "???";
 
-/// A type as SQL spells it, with its length or its digits where they are given.
+/// A type's SQL name, with its length or digits if there are any.
 pub(in crate::catalog) fn format_type(
     objects: &Objects,
     oid: i64,
@@ -219,7 +220,7 @@ pub(in crate::catalog) fn format_type(
         return "-".to_owned();
     }
     if let Some(base) = BASE.iter().find(|base| base.oid == oid) {
-        // Vectors have items too, and names of their own.
+        // Vector types have items too, but names of their own.
         if base.item != 0 && base.name.starts_with('_') {
             return format!("{}[]", format_type(objects, base.item, modifier));
         }
@@ -268,5 +269,5 @@ pub(in crate::catalog) fn base_type_name(name: &str, modifier: Option<i64>) -> S
     }
 }
 
-/// Lengths count the header of a value.
+/// Type modifiers of lengths include the header of a value.
 const HEADER: i64 = 4;

@@ -1,4 +1,4 @@
-//! Who may do what: `has_table_privilege` and its like.
+//! Privilege checks: `has_table_privilege` and its relatives.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub(super) fn functions() -> Vec<Definition> {
             Ok(call.number(0).map(|oid| call.lookup.role_name(oid)).into())
         }),
     ];
-    // Everybody may use these, as PostgreSQL grants it from the beginning.
+    // PostgreSQL grants these to everybody by default, so they are always true.
     functions.extend(
         [
             "has_foreign_data_wrapper_privilege",
@@ -42,7 +42,7 @@ pub(super) fn functions() -> Vec<Definition> {
     functions
 }
 
-/// The role that is asked about, and how many arguments name it. Behind it come the object, `more`
+/// The role in question, and the number of arguments that name it. After it come the object, `more`
 /// arguments, and the privileges.
 fn role(call: &Call<'_>, more: usize) -> Result<(RoleId, usize)> {
     if call.count() < 3 + more {
@@ -78,7 +78,7 @@ fn on_namespace(call: &Call<'_>) -> Result<Value> {
     held(call, 0, &Securable::Namespace(name.to_owned()))
 }
 
-/// Whether the role has one of the privileges that the last argument names.
+/// True if the role has one of the privileges that the last argument names.
 fn held(call: &Call<'_>, more: usize, object: &Securable) -> Result<Value> {
     let (role, _) = role(call, more)?;
     let catalog = &call.lookup.catalog;
@@ -93,7 +93,7 @@ fn held(call: &Call<'_>, more: usize, object: &Securable) -> Result<Value> {
     Ok(Value::Flag(any))
 }
 
-/// The privilege of this name; `None` for one that nothing here can be granted.
+/// The privilege of this name; `None` for one that no object here supports.
 fn privilege(word: &str) -> Result<Option<Privilege>> {
     let upper = word.trim().to_uppercase();
     let name = upper.strip_suffix(" WITH GRANT OPTION").unwrap_or(&upper);

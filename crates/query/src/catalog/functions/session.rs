@@ -1,4 +1,4 @@
-//! What a session and its server say about themselves.
+//! Functions about the session and its server.
 
 use thalweg_dialect::system_types::SystemType;
 use thalweg_types::{Error, Result, SqlState};

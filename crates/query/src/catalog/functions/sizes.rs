@@ -1,4 +1,4 @@
-//! How much memory tables take, and sizes in words.
+//! Memory of tables, and sizes formatted for people.
 
 use thalweg_dialect::system_types::Registered;
 use thalweg_types::{Error, Result, SqlState};
@@ -50,7 +50,7 @@ fn database_size(call: &Call<'_>) -> Result<Value> {
     Ok(call.lookup.bytes_of_all().into())
 }
 
-/// `16 kB`: in the greatest unit that leaves at least ten.
+/// `16 kB`: in the greatest unit whose number is at least ten.
 fn pretty(bytes: i64) -> String {
     const UNITS: [&str; 5] = ["kB", "MB", "GB", "TB", "PB"];
     const LIMIT: u64 = 10 * 1024;
@@ -59,7 +59,7 @@ fn pretty(bytes: i64) -> String {
     if bytes < LIMIT {
         return format!("{sign}{bytes} bytes");
     }
-    // One bit more than is shown, to round by.
+    // One bit more than is shown, for rounding.
     let mut doubled = bytes >> 9;
     let mut unit = 0;
     while doubled >= LIMIT * 2 - 1 && unit + 1 < UNITS.len() {

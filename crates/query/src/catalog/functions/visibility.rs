@@ -1,4 +1,4 @@
-//! Whether a name finds an object without its namespace, and what is said about objects.
+//! Visibility of objects by unqualified name, and descriptions of objects.
 
 use thalweg_dialect::system_types::Registered;
 use thalweg_types::Result;
@@ -31,7 +31,7 @@ pub(super) fn functions() -> Vec<Definition> {
         nothing("shobj_description", 2..=2),
         nothing("col_description", 2..=2),
     ];
-    // What else may be hidden lies in pg_catalog, which every name is looked up in.
+    // All other kinds of object lie in pg_catalog, which is on every search path.
     functions.extend(
         [
             "pg_opclass_is_visible",

@@ -12,7 +12,7 @@ use crate::catalog::pg_catalog::Inputs;
 use crate::catalog::pg_catalog::rows::{Rows, Value};
 use crate::catalog::pg_catalog::types::BASE;
 
-/// The greatest text that PostgreSQL speaks of, in bytes.
+/// The longest text that PostgreSQL reports, in bytes.
 const TEXT_BYTES_MAX: i64 = 1 << 30;
 
 /// Bytes that one character may take.
@@ -32,7 +32,7 @@ struct Shown<'a> {
     identity: Option<&'a Column>,
 }
 
-/// Every column that can be asked for and may be seen, `pg_catalog` left out.
+/// Every column that the role may see, except those of `pg_catalog`.
 fn every<'a>(inputs: &'a Inputs<'_>, sight: &Sight<'_>) -> Vec<Shown<'a>> {
     let mut shown = Vec::new();
     for entry in inputs.lookup.catalog.tables() {
@@ -153,13 +153,13 @@ fn type_name(data_type: &DataType) -> String {
     }
 }
 
-/// What a type's values are bounded by.
+/// Size limits of a type's values.
 #[derive(Default)]
 struct Sizes {
     characters: Option<i64>,
     bytes: Option<i64>,
     digits: Option<i64>,
-    /// What the digits count in: 2 for bits.
+    /// Base in which the digits are counted: 2 for bits.
     radix: Option<i64>,
     scale: Option<i64>,
     /// Digits of fractional seconds.

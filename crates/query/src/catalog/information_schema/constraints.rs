@@ -9,7 +9,7 @@ use crate::catalog::definitions::mentions;
 use crate::catalog::objects::{Constraint, Objects, Source};
 use crate::catalog::pg_catalog::rows::Rows;
 
-/// Every key with its table, and whether it is the primary one.
+/// Every key with its table; the flag is true for a primary key.
 fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, bool)> {
     objects.relations.iter().filter_map(|relation| match &relation.source {
         Source::Index { table, index, constraint: Some(constraint) } => {
@@ -76,7 +76,7 @@ pub(super) fn checks(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     }
 }
 
-/// The columns that keys and checks are about.
+/// The columns of keys and checks.
 pub(super) fn columns(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     let mut push = |table: &TableSchema, column: &String, constraint: &String| {
         if !sight.owns(&table.namespace, &table.name) {
@@ -105,7 +105,7 @@ pub(super) fn columns(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     }
 }
 
-/// The tables that constraints rest on.
+/// The tables of constraints.
 pub(super) fn tables(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     let owned = |table: &TableSchema| sight.owns(&table.namespace, &table.name);
     for (table, key, _) in every_key(objects).filter(|(table, ..)| owned(table)) {

@@ -1,4 +1,4 @@
-//! Schemas, tables, views and what else is listed whole.
+//! Schemas, tables, views and other plain listings.
 
 use super::sight::Sight;
 use super::yes;
@@ -24,7 +24,7 @@ pub(super) fn schemata(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows) {
     }
 }
 
-/// The relations of which somebody sees that they are there.
+/// The relations whose existence the role may see.
 fn seen<'a>(objects: &'a Objects, sight: &'a Sight<'_>) -> impl Iterator<Item = &'a Relation> {
     let relations = objects.relations.iter();
     relations.filter(|relation| sight.relation(&relation.namespace, &relation.name))
@@ -68,7 +68,7 @@ pub(super) fn views(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     }
 }
 
-/// A sequence is a column's: who may do anything with the table sees it.
+/// A sequence belongs to a column: a role with any privilege on the table sees it.
 pub(super) fn sequences(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     for relation in &objects.relations {
         let Source::Sequence { table, column } = &relation.source else { continue };
@@ -97,8 +97,8 @@ pub(super) fn sequences(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     }
 }
 
-/// What the owners of relations have, and what they granted to others: what the role has, or gave;
-/// and what everybody has, where that is wanted, too.
+/// Privileges of owners and grantees that the role holds or granted. With `everybodys`, also those
+/// granted to everybody.
 pub(super) fn privileges(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows, everybodys: bool) {
     let name = |id: RoleId| lookup.role_name(i64::from(id.0));
     for relation in lookup.objects.relations.iter().filter(|relation| relation.has_row_type()) {

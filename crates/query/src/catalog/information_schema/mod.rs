@@ -1,8 +1,8 @@
 //! `information_schema`: the catalog in the form that the SQL standard gives it, with
 //! PostgreSQL's columns and words.
 //!
-//! Every view of PostgreSQL 15 is there but those about the standard itself. Those with something
-//! to show have a file here; the others are empty.
+//! Every view of PostgreSQL 15 exists except those about the standard itself. A view with rows has
+//! a file here; the others are empty.
 
 mod columns;
 mod constraints;
@@ -29,7 +29,7 @@ const RELATIONS: &str = include_str!("relations.txt");
 pub(super) static ALL: LazyLock<BTreeMap<&'static str, Relation>> =
     LazyLock::new(|| relations::parse(RELATIONS));
 
-/// Whether the view shows the columns of views, which are known once the views are planned.
+/// True if the view shows columns of views, which are known only after planning the views.
 pub(super) fn needs_derived(name: &str) -> bool {
     matches!(name, "columns" | "element_types")
 }

@@ -1,12 +1,12 @@
-//! What whoever asks sees: unlike `pg_catalog`, these views show each role what it owns or may use.
-//! The rules are those of PostgreSQL's views.
+//! Visibility for the current role: unlike `pg_catalog`, these views show each role only the
+//! objects that it owns or may use. The rules are those of PostgreSQL's views.
 
 use thalweg_txn::{Catalog, Privilege, Privileges, RoleId, Securable};
 
 use crate::catalog::objects::PG_CATALOG;
 use crate::catalog::{INFORMATION_SCHEMA, Lookup};
 
-/// What is granted on columns, here with their table.
+/// Privileges that apply to columns. Here they are granted with their table.
 const OF_COLUMNS: [Privilege; 4] =
     [Privilege::Select, Privilege::Insert, Privilege::Update, Privilege::References];
 
@@ -20,7 +20,7 @@ impl<'a> Sight<'a> {
         Sight { catalog: &lookup.catalog, role: lookup.identity().current }
     }
 
-    /// Whether the role has the privileges of another one.
+    /// True if the role has the privileges of another role.
     pub(super) fn acts_as(&self, other: RoleId) -> bool {
         self.catalog.roles().has_privileges_of(self.role, other)
     }
@@ -29,18 +29,18 @@ impl<'a> Sight<'a> {
         self.acts_as(self.catalog.access(&Securable::relation(namespace, name)).owner)
     }
 
-    /// Whether the role may do anything with a relation.
+    /// True if the role has any privilege on a relation.
     pub(super) fn relation(&self, namespace: &str, name: &str) -> bool {
         is_systems(namespace) || !self.held(namespace, name).is_empty()
     }
 
-    /// Whether it may do anything with its columns.
+    /// True if it has any privilege on the relation's columns.
     pub(super) fn columns(&self, namespace: &str, name: &str) -> bool {
         let of_columns: Privileges = OF_COLUMNS.into_iter().collect();
         is_systems(namespace) || !self.held(namespace, name).common(of_columns).is_empty()
     }
 
-    /// Whether it may do more than read.
+    /// True if it has a privilege other than `SELECT`.
     pub(super) fn more_than_rows(&self, namespace: &str, name: &str) -> bool {
         !self.held(namespace, name).without(Privilege::Select.into()).is_empty()
     }
@@ -55,7 +55,7 @@ impl<'a> Sight<'a> {
     }
 }
 
-/// Everybody may read what belongs to the database itself.
+/// True for the system's namespaces, which everybody may read.
 fn is_systems(namespace: &str) -> bool {
     matches!(namespace, PG_CATALOG | INFORMATION_SCHEMA)
 }

@@ -1,4 +1,4 @@
-//! `pg_attribute` and `pg_attrdef`: columns, and what they hold by default.
+//! `pg_attribute` and `pg_attrdef`: columns and their default values.
 
 use std::sync::LazyLock;
 
@@ -56,7 +56,7 @@ fn of_table(oid: i64, table: &TableSchema, rows: &mut Rows) {
     }
 }
 
-/// What is noted beside a column's type: of a time or moment, the digits of its seconds.
+/// Type modifier of a column: for a time or timestamp, the digits of fractional seconds.
 fn modifier(column: &Column, field: &Field) -> i32 {
     column.second_digits.map_or_else(|| type_modifier(field), i32::from)
 }
@@ -126,7 +126,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// How many arrays lie within each other.
+/// Nesting depth of arrays.
 fn dimensions(field: &Field) -> i64 {
     use arrow::datatypes::DataType::List;
     match field.data_type() {

@@ -40,7 +40,7 @@ pub(super) fn classes(inputs: &Inputs<'_>, rows: &mut Rows) {
     }
 }
 
-/// What was granted on the relation itself.
+/// Grants on the relation itself.
 fn own_grants(relation: &Relation) -> Value {
     if !relation.has_row_type() {
         return Value::Null;
@@ -52,7 +52,7 @@ struct Shape {
     columns: i64,
     checks: i64,
     has_index: bool,
-    /// The number of rows; -1 where nobody counted them.
+    /// The number of rows; -1 if it is unknown.
     tuples: Value,
 }
 

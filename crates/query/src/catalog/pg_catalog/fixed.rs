@@ -1,4 +1,4 @@
-//! Small tables that say the same of every database.
+//! Small tables that are the same in every database.
 
 use thalweg_dialect::system_types::column_type_oid;
 use thalweg_types::DataType;
@@ -7,7 +7,7 @@ use super::roles::OWNER;
 use super::rows::{Rows, Value};
 use crate::catalog::objects::PG_CATALOG_OID;
 
-/// Keys are shown as b-trees: they find equal values, and clients know no other unique index.
+/// Keys are shown as b-trees, the only unique indexes that clients know.
 const BTREE: i64 = 403;
 
 pub(super) fn access_methods(rows: &mut Rows) {
@@ -21,7 +21,7 @@ pub(super) fn access_methods(rows: &mut Rows) {
     }
 }
 
-/// Text is compared byte by byte.
+/// Lists the collations. All compare text byte by byte.
 pub(super) fn collations(rows: &mut Rows) {
     let named = [(100_i64, "default", "d", None), (950, "C", "c", Some("C"))];
     for (oid, name, provider, locale) in named {
@@ -50,7 +50,7 @@ pub(super) fn languages(rows: &mut Rows) {
     }
 }
 
-/// Number, name, family and type of the classes in which keys compare their columns.
+/// Number, name, family and type of the operator classes of keys.
 const OPERATOR_CLASSES: [(i64, &str, i64, i64); 17] = [
     (10_003, "bool_ops", 424, 16),
     (10_006, "bytea_ops", 428, 17),
@@ -73,7 +73,7 @@ const OPERATOR_CLASSES: [(i64, &str, i64, i64); 17] = [
 
 const ARRAY_CLASS: i64 = 10_000;
 
-/// The class in which a key compares columns of the type.
+/// The operator class of a key's column of this type.
 pub(super) fn operator_class(data_type: &DataType) -> i64 {
     let type_oid = match data_type {
         DataType::Array(_) => return ARRAY_CLASS,
@@ -100,7 +100,7 @@ pub(super) fn operator_classes(rows: &mut Rows) {
     }
 }
 
-/// There is no other time zone yet.
+/// Lists UTC, the only time zone so far.
 pub(super) fn time_zones(rows: &mut Rows) {
     rows.push([
         ("name", "UTC".into()),

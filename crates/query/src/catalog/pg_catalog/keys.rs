@@ -11,7 +11,7 @@ use crate::catalog::objects::{
     KEY_CONSTRAINTS, Objects, Source, attribute_number, key_numbers, table_oid,
 };
 
-/// Every key of a table is an index there, beside those that are nothing else.
+/// Lists indexes. As in PostgreSQL, every key is an index, too.
 pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
     for relation in &objects.relations {
         let Source::Index { table, index, constraint } = &relation.source else { continue };
@@ -40,7 +40,7 @@ pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-/// PostgreSQL's bits for how a column of an index goes.
+/// PostgreSQL's bits for the order of an index column.
 fn options(order: &ValueOrder) -> i64 {
     i64::from(order.descending) | (i64::from(order.nulls_first) << 1)
 }

@@ -49,7 +49,7 @@ pub(super) fn indexes(objects: &Objects, rows: &mut Rows) {
     }
 }
 
-/// How many rows there are. What was read and written is not counted.
+/// Number of rows of each table. Reads and writes are not counted.
 pub(super) fn usage(inputs: &Inputs<'_>, rows: &mut Rows) {
     for relation in &inputs.lookup.objects.relations {
         let Some(table) = relation.table() else { continue };

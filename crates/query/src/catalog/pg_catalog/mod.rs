@@ -1,10 +1,9 @@
-//! `pg_catalog`: the catalog in the form that PostgreSQL's clients look it up in.
+//! `pg_catalog`: the catalog in the form that PostgreSQL's clients query.
 //!
-//! Every table and view of PostgreSQL 15 is there with its columns ([`relations`]), and beside them
-//! what this database tells of its own store ([`storage`]). Those with
-//! something to show have a file here, one for each family; the others are empty. A table is made
-//! when a statement names it, from the catalog that the statement sees. What never changes is made
-//! once.
+//! Every table and view of PostgreSQL 15 exists with its columns ([`relations`]), and so do views
+//! of this database's own store ([`storage`]). Tables with rows have a file here, one for each
+//! family; the others are empty. A table is built when a statement names it, from the catalog that
+//! the statement sees. Rows that never change are built once.
 
 mod attributes;
 mod classes;
@@ -35,7 +34,7 @@ use rows::Rows;
 use super::Lookup;
 use super::derived::Derived;
 
-/// What tables are made from.
+/// Inputs from which the tables are built.
 pub(super) struct Inputs<'a> {
     pub(super) lookup: &'a Lookup,
     /// The columns of views and external tables; empty for tables that do not need them.
@@ -50,7 +49,7 @@ pub(super) fn names() -> Vec<String> {
     relations::ALL.keys().map(|name| (*name).to_owned()).collect()
 }
 
-/// Whether the table shows the columns of views, which are known once the views are planned.
+/// True if the table shows columns of views, which are known only after planning the views.
 pub(super) fn needs_derived(name: &str) -> bool {
     matches!(name, "pg_attribute" | "pg_class")
 }

@@ -1,4 +1,4 @@
-//! `pg_namespace`, and what lies above it: the database and where it is kept.
+//! `pg_namespace`, `pg_database` and `pg_tablespace`.
 
 use super::roles::OWNER;
 use super::rows::Rows;

@@ -1,4 +1,4 @@
-//! `pg_proc`: the functions of PostgreSQL that there are here, under PostgreSQL's numbers.
+//! `pg_proc`: PostgreSQL's functions that Thalweg has, under PostgreSQL's numbers.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,7 +30,7 @@ pub(in crate::catalog) struct Procedure {
     defaults: i64,
 }
 
-/// All functions, and ways to find one.
+/// All functions, with indexes by number and name.
 pub(in crate::catalog) struct Procedures {
     all: Vec<Procedure>,
     by_oid: HashMap<i64, usize>,
@@ -60,7 +60,7 @@ impl Procedures {
         self.by_oid.get(&oid).map(|index| &self.all[*index])
     }
 
-    /// Every function of the name.
+    /// All functions of this name.
     pub(in crate::catalog) fn named(&self, name: &str) -> impl Iterator<Item = &Procedure> {
         self.by_name.get(name).into_iter().flatten().map(|index| &self.all[*index])
     }

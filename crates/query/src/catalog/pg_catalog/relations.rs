@@ -1,4 +1,5 @@
-//! Which relations `pg_catalog` has, and their columns: those of PostgreSQL 15, and a few of ours.
+//! The relations of `pg_catalog` with their columns: those of PostgreSQL 15, and a few of Thalweg's
+//! own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -12,13 +13,13 @@ use thalweg_types::DataType;
 /// with `?` behind the type of a column that may be NULL.
 const RELATIONS: &str = include_str!("relations.txt");
 
-/// What PostgreSQL has nothing like, in the same form.
+/// Relations without a counterpart in PostgreSQL, in the same form.
 const OWN: &str = include_str!("own.txt");
 
 pub(in crate::catalog) struct Relation {
     pub(in crate::catalog) name: &'static str,
     pub(in crate::catalog) oid: i64,
-    /// `r` for a table, `v` for a view, `-` for what a function gives, which no table lists.
+    /// `r` for a table, `v` for a view, `-` for a function's result, which no table lists.
     pub(in crate::catalog) kind: &'static str,
     pub(in crate::catalog) schema: SchemaRef,
 }

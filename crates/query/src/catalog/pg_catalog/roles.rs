@@ -1,11 +1,11 @@
-//! `pg_authid`, `pg_roles`, who belongs to whom, and the older views of them.
+//! `pg_authid`, `pg_roles`, memberships, and older views of them.
 
 use thalweg_txn::{Role, RoleId};
 
 use super::rows::{Rows, Value};
 use crate::catalog::Lookup;
 
-/// The number of the role that owns what comes with the database.
+/// The number of the role that owns the database's own objects.
 pub(in crate::catalog) const OWNER: i64 = RoleId::BOOTSTRAP.0 as i64;
 
 const PASSWORD_HIDDEN: &str = "********";
@@ -22,7 +22,7 @@ fn valid_until(role: &Role) -> Value {
     role.valid_until.map_or(Value::Null, Value::Instant)
 }
 
-/// `pg_roles`, which hides passwords; and `pg_authid`, which shows none either.
+/// `pg_roles`, which masks passwords, and `pg_authid`, which shows none either.
 pub(super) fn roles(lookup: &Lookup, rows: &mut Rows, hides_password: bool) {
     for role in lookup.catalog.roles().iter() {
         rows.push([
@@ -55,7 +55,7 @@ pub(super) fn members(lookup: &Lookup, rows: &mut Rows) {
     }
 }
 
-/// `pg_user` and `pg_shadow`: the roles that may come in.
+/// `pg_user` and `pg_shadow`: the roles that may log in.
 pub(super) fn users(lookup: &Lookup, rows: &mut Rows) {
     for role in lookup.catalog.roles().iter().filter(|role| role.login) {
         rows.push([
@@ -71,7 +71,7 @@ pub(super) fn users(lookup: &Lookup, rows: &mut Rows) {
     }
 }
 
-/// `pg_group`: the roles that may not.
+/// `pg_group`: the roles that may not log in.
 pub(super) fn groups(lookup: &Lookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();
     for group in roles.iter().filter(|role| !role.login) {

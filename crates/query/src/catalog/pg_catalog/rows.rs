@@ -12,7 +12,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, IntervalMonthDayNano, SchemaRef};
 use arrow::error::ArrowError;
 
-/// What stands in one row's column.
+/// Value of one column in one row.
 #[derive(Clone, Debug)]
 pub(in crate::catalog) enum Value {
     Null,
@@ -51,7 +51,7 @@ impl From<u32> for Value {
 }
 
 impl From<usize> for Value {
-    /// Counts beyond an `i64` do not happen; they would be shown as the greatest one.
+    /// Counts beyond an `i64` do not occur; they would saturate.
     fn from(number: usize) -> Value {
         Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
     }
@@ -106,7 +106,7 @@ impl Rows {
         Rows { schema: Arc::clone(schema), columns, count: 0 }
     }
 
-    /// Adds a row. A column that is not named is NULL where it may be, and else empty, false or 0.
+    /// Adds a row. Columns that are not named are NULL if they may be, and else empty, false or 0.
     pub(in crate::catalog) fn push<'a>(
         &mut self,
         values: impl IntoIterator<Item = (&'a str, Value)>,

@@ -7,7 +7,7 @@ use super::Inputs;
 use super::rows::Rows;
 use crate::catalog::objects::{Objects, Source};
 
-/// The greatest number that fits the column.
+/// The greatest number that the column can hold.
 fn greatest(column: &Column) -> i64 {
     match column.data_type {
         DataType::Int2 => i64::from(i16::MAX),

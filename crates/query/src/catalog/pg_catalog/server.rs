@@ -1,4 +1,4 @@
-//! What the running program says of itself: settings, and who is connected.
+//! State of the running server: settings, sessions and locks.
 
 use thalweg_txn::RoleId;
 
@@ -7,7 +7,7 @@ use crate::catalog::objects::DATABASE_OID;
 use crate::catalog::{DATABASE, Lookup};
 use crate::surroundings::Activity;
 
-/// What stands for a statement that its reader may not see.
+/// Shown in place of a statement that the reader may not see.
 const UNSEEN: &str = "<insufficient privilege>";
 
 pub(super) fn settings(lookup: &Lookup, rows: &mut Rows) {
@@ -27,7 +27,7 @@ pub(super) fn settings(lookup: &Lookup, rows: &mut Rows) {
     }
 }
 
-/// Everybody sees who is connected; what others do, and from where, only who may look at it.
+/// Everybody sees who is connected. The statements and addresses of other roles need a privilege.
 pub(super) fn activity(lookup: &Lookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();
     let current = lookup.identity().current;
@@ -64,7 +64,7 @@ fn doing(activity: &Activity) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// Advisory locks: there are no others.
+/// Lists advisory locks, the only kind that the table can show.
 pub(super) fn locks(lookup: &Lookup, rows: &mut Rows) {
     for lock in lookup.locks() {
         let (class, object, kind) = lock.key.parts();
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// The numbers of the sessions of which a condition is true.
+    /// The process ids of the sessions that satisfy a condition.
     async fn those(session: &mut Session, condition: &str) -> Vec<i32> {
         let sql = format!("SELECT pid FROM pg_stat_activity WHERE {condition} ORDER BY pid");
         let mut rows = session.execute(&sql).await.unwrap().rows.unwrap();

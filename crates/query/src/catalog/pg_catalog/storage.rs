@@ -1,6 +1,6 @@
-//! `thalweg_tables`, `thalweg_log` and `thalweg_checkpoints`: what tables take in memory, and what
-//! the log and its checkpoints take on disk. They tell what is there now, whatever the
-//! transaction's snapshot is.
+//! `thalweg_tables`, `thalweg_log` and `thalweg_checkpoints`: memory of tables, and disk space of
+//! the log and its checkpoints. They show the present state, regardless of the transaction's
+//! snapshot.
 
 use super::rows::{Rows, Value};
 use crate::catalog::Lookup;
@@ -47,7 +47,7 @@ pub(super) fn checkpoints(lookup: &Lookup, rows: &mut Rows) {
     }
 }
 
-/// Numbers beyond an `i64` do not happen; they would be shown as the greatest one.
+/// Numbers beyond an `i64` do not occur; they would saturate.
 fn whole(number: u64) -> Value {
     Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
 }

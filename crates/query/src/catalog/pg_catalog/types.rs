@@ -29,7 +29,7 @@ pub(in crate::catalog) struct BaseType {
     functions: [i64; 7],
 }
 
-/// How values of a type lie in PostgreSQL's memory: clients ask for the length only.
+/// Memory layout of a type's values in PostgreSQL. Clients use only the length.
 #[derive(Clone, Copy)]
 pub(super) struct Layout {
     pub(super) length: i64,
