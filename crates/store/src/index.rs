@@ -3,11 +3,11 @@
 //! The index follows the *applied* state of a table, the writer's. Its invariants:
 //!
 //! 1. Every live row without a NULL in the key has an entry, and a key has at most one entry.
-//! An entry stays when its row dies. A new row with the same key takes the entry over and notes the
-//! earlier row (`previous`), so that readers of older snapshots find their row by going back step
-//! by step. Such notes exist for the newest chunks only.
-//! Entries are removed only when compaction drops their dead rows, or when an unpublished row is
-//! undone. The table's removal counter is raised before, while the index is locked.
+//! 2. An entry stays when its row dies. A new row with the same key takes the entry over and notes
+//!    the earlier row (`previous`), so that readers of older snapshots find their row by going back
+//!    step by step. Such notes exist for the newest chunks only.
+//! 3. Entries are removed only when compaction drops their dead rows, or when an unpublished row is
+//!    undone. The table's removal counter is raised before, while the index is locked.
 //!
 //! An entry stores 32 bits of its key's hash. So the table grows without reading rows, and a lookup
 //! rejects most other keys without reading theirs.

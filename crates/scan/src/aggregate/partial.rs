@@ -225,8 +225,7 @@ impl Partial {
     ///
     /// Memory is duplicated only while one column is divided, and each batch has its own memory.
     ///
-    /// Includes the groups that were divided early, unless
-    /// [`take_pieces`](super::early::Early::take_pieces) removed them.
+    /// Includes the groups that were divided early, unless `take_pieces` removed them.
     ///
     /// # Errors
     /// If a sum exceeds the range of its state.
