@@ -29,14 +29,13 @@ pub enum Put {
     Upsert,
 }
 
-/// The reason why a row was skipped.
+/// The reason why a row was skipped. It is `Missing` if no live row has the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// A live row has the key; `key` is its position among the table's keys.
     Exists {
         key: usize,
     },
-    /// No live row has the key.
     Missing,
     /// The live row with the key is not the expected one.
     Changed,
