@@ -24,7 +24,7 @@ mod form {
     pub const BITS: u8 = 2;
     /// Lengths and bytes, as [`super::text`] encodes them.
     pub const TEXT: u8 = 3;
-    /// One value after the other, as [`values`] encodes them, which includes the NULLs.
+    /// One value after the other, as [`super::values`] encodes them, which includes the NULLs.
     pub const VALUES: u8 = 4;
 }
 
