@@ -47,7 +47,7 @@ struct Stack {
     unwanted: usize,
 }
 
-// SAFETY: what lies in a kept block belongs to nobody, and the block to its stack alone.
+// SAFETY: a kept block has no other owner than its stack, and its content is unused.
 unsafe impl Send for Stack {}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl<A: GlobalAlloc> Recycling<A> {
     }
 
     fn free(&self, class: Class, block: *mut u8) {
-        // SAFETY: blocks of a class were made with its layout, and who frees one had it alone.
+        // SAFETY: blocks of a class were allocated with its layout, and the caller owns this one.
         unsafe { self.beneath.dealloc(block, class.layout()) };
     }
 
@@ -156,10 +156,11 @@ impl Stack {
     }
 }
 
-// SAFETY: what has a class is made by the allocator beneath with the layout of the class, which is
-// as large and as aligned as was asked for, and is kept, taken and freed as of that layout, whose
-// class follows from any layout that it was asked with. All else is the allocator's beneath.
-// Nothing here allocates or panics: locks are without poison, and indexes within the classes.
+// SAFETY: blocks of a class are allocated beneath with the layout of the class, which is as large
+// and as aligned as any request of the class, and are kept, reused and freed with that layout. The
+// class of a block follows from any layout with which it was requested. All other blocks belong to
+// the allocator beneath. Nothing here allocates or panics: locks ignore poison, and indexes are
+// within the classes.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recycling<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(class) = Class::of(layout) else {

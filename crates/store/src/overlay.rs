@@ -9,8 +9,8 @@ use crate::state::PRIVATE_CHUNKS;
 use crate::widen::Widener;
 use crate::{Chunk, ChunkView, ClosedChunk, TableState};
 
-/// A value that the removal counter never has. It makes readers verify index lookups against
-/// chunks.
+/// A value that the removal counter never has. With it, readers search the chunks for keys that an
+/// index does not find.
 const NEVER: u64 = u64::MAX;
 
 impl TableState {

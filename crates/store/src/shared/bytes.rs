@@ -8,7 +8,7 @@
 //!    `shared <= written <= capacity`. Bytes below `written` are initialised.
 //! 3. The writer writes at `written` and above, and raises `written` (release) afterwards.
 //! 4. Bytes below `shared` never change again: readers may hold slices of them. `shared` only
-//!    grows, never beyond `written`. The writer lowers `written` (to forget rows that nobody saw)
+//!    grows, never beyond `written`. The writer lowers `written` (to discard unpublished rows)
 //!    never below `shared`; both are checked in the same atomic step.
 //!
 //! So no byte is ever written while a slice of it exists outside the writer.
@@ -76,7 +76,7 @@ impl SharedBytes {
 
 impl Drop for SharedBytes {
     fn drop(&mut self) {
-        // SAFETY: allocated in `BytesWriter::with_capacity` with this layout; nobody is left.
+        // SAFETY: allocated in `BytesWriter::with_capacity` with this layout; no reference is left.
         unsafe { dealloc(self.pointer.as_ptr(), self.layout) }
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! 1. A block is in the list of blocks before a view names it, and stays there.
 //! 2. The bytes of a text are in their block before its view is written. Blocks are never rewound.
-//! 3. Views are made by [`TextWriter`] alone. With `utf8` they are made of whole texts.
+//! 3. Only [`TextWriter`] creates views. With `utf8` each is a view of a whole text.
 //!
 //! So every view below the written length is valid for every reader at any time.
 
