@@ -4,12 +4,16 @@
 pub const OWNER_BYTES: usize = 8;
 const OWNER_BYTES_MAX: usize = 16;
 
+/// Creates the table of accounts.
 pub const CREATE: &str =
     "CREATE TABLE account (id integer PRIMARY KEY, amount integer NOT NULL, owner text NOT NULL)";
+/// Inserts an account or replaces the one with its key.
 pub const UPSERT: &str = "INSERT INTO account VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET \
     amount = excluded.amount, owner = excluded.owner";
+/// Looks up an account by key.
 pub const SELECT: &str = "SELECT id, amount, owner FROM account WHERE id = $1";
 
+/// A row of the load.
 pub struct Account {
     pub key: u32,
     pub amount: u32,
@@ -29,6 +33,7 @@ impl Account {
         Account { key: key(number, keys), amount: number as u32, owner, owner_bytes }
     }
 
+    /// The owner's name.
     pub fn owner(&self) -> &[u8] {
         &self.owner[..self.owner_bytes]
     }

@@ -24,6 +24,7 @@ pub enum FrontEnd {
 }
 
 impl FrontEnd {
+    /// All front ends, in the order of the report.
     pub const ALL: [FrontEnd; 5] = [
         FrontEnd::PostgresText,
         FrontEnd::PostgresBinary,
@@ -32,6 +33,7 @@ impl FrontEnd {
         FrontEnd::HttpJson,
     ];
 
+    /// The name in the report.
     pub fn name(self) -> &'static str {
         match self {
             FrontEnd::PostgresText => "PostgreSQL simple, text",

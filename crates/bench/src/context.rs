@@ -13,6 +13,7 @@ use crate::harness::Options;
 use crate::machine;
 use crate::peers::{DuckDb, Programs, Python, Server};
 
+/// The context that all workloads of a run share.
 pub struct Context {
     pub scale: f64,
     /// Number of measurements of each thing.
@@ -32,6 +33,7 @@ pub struct Context {
 }
 
 impl Context {
+    /// Creates the cache directory and takes over the options.
     pub fn new(options: &Options) -> Result<Context> {
         std::fs::create_dir_all(&options.cache).map_err(while_doing(options.cache.display()))?;
         Ok(Context {
@@ -141,6 +143,7 @@ impl Context {
         }
     }
 
+    /// Sleeps on this thread, which also holds up its asynchronous tasks.
     pub fn sleep(&self, duration: Duration) {
         self.clock.sleep(duration);
     }
@@ -171,6 +174,7 @@ impl Scratch {
         Ok(scratch)
     }
 
+    /// The directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -53,6 +53,7 @@ pub struct SystemCalls {
     told: PathBuf,
 }
 
+/// Counted system calls of a process and its descendants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calls {
     pub all: f64,

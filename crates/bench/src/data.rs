@@ -35,6 +35,7 @@ impl TpchFiles {
         Ok(files)
     }
 
+    /// The Parquet file of a table.
     pub fn path(&self, table: &str) -> PathBuf {
         self.directory.join(format!("{table}.parquet"))
     }

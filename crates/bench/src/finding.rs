@@ -49,6 +49,7 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// A finding about Thalweg alone, without a peer, target or note.
     #[must_use]
     pub fn new(work: impl Into<String>, unit: Unit, ours: impl Into<Samples>) -> Finding {
         Finding {
@@ -68,12 +69,14 @@ impl Finding {
         self
     }
 
+    /// Sets the target that the finding is compared with.
     #[must_use]
     pub fn wanted(mut self, wanted: Wanted) -> Finding {
         self.wanted = wanted;
         self
     }
 
+    /// Sets the note of the finding.
     #[must_use]
     pub fn noted(mut self, note: impl Into<String>) -> Finding {
         self.note = note.into();
@@ -109,6 +112,7 @@ pub struct Chart {
     pub lines: Vec<Line>,
 }
 
+/// A named line of a plot, with its points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     pub name: String,
@@ -123,6 +127,7 @@ pub struct Findings {
 }
 
 impl Findings {
+    /// Appends a finding; the report keeps the order.
     pub fn push(&mut self, finding: Finding) {
         self.findings.push(finding);
     }

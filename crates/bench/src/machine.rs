@@ -30,6 +30,7 @@ pub fn load() -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
+/// Number of cores that this process may use, at least 1.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
@@ -57,6 +58,7 @@ pub fn peak_bytes_of(process: u32) -> Result<u64> {
     status_bytes(process, "VmHWM:")
 }
 
+/// Resets the peak of a process's resident memory, which [`peak_bytes_of`] reads.
 #[expect(clippy::disallowed_methods, reason = "the kernel's switch, not a file")]
 pub fn forget_peak_of(process: u32) -> Result<()> {
     let switch = format!("/proc/{process}/clear_refs");

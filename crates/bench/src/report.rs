@@ -22,10 +22,12 @@ pub struct Report {
 }
 
 impl Report {
+    /// The report as Markdown.
     pub fn markdown(&self) -> String {
         markdown::report(self)
     }
 
+    /// The report as a self-contained HTML page.
     pub fn html(&self) -> String {
         html::report(self)
     }

@@ -8,16 +8,19 @@ use serde::{Deserialize, Serialize};
 pub struct Samples(Vec<f64>);
 
 impl Samples {
+    /// Adds a measurement, which must be finite.
     pub fn push(&mut self, value: f64) {
         assert!(value.is_finite(), "a measurement is a number");
         self.0.push(value);
     }
 
+    /// Number of measurements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
+    /// True if there are no measurements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -44,11 +47,13 @@ impl Samples {
         }
     }
 
+    /// The least measurement; infinity if there is none.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.iter().fold(f64::INFINITY, f64::min)
     }
 
+    /// The greatest measurement; negative infinity if there is none.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.iter().fold(f64::NEG_INFINITY, f64::max)

@@ -36,6 +36,7 @@ pub struct Workload {
     pub(crate) run: for<'a> fn(&'a Context) -> LocalBoxFuture<'a, Result<Findings>>,
 }
 
+/// All workloads, in the order in which `bench all` runs them.
 pub static WORKLOADS: [Workload; 20] = [
     load::WORKLOAD,
     tpch::WORKLOAD,
@@ -59,6 +60,7 @@ pub static WORKLOADS: [Workload; 20] = [
     cluster::WORKLOAD,
 ];
 
+/// The workload of that name; `None` if there is none.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Workload> {
     WORKLOADS.iter().find(|workload| workload.name == name)

@@ -62,6 +62,7 @@ impl Stop {
         &self.memory
     }
 
+    /// Requests cancellation; the statement ends at its next check.
     pub fn stop(&self) {
         self.is_wanted.store(true, Ordering::Relaxed);
     }

@@ -1,4 +1,4 @@
-//! Files that others than their owner may read or change.
+//! Finds files that others than their owner may read or change.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,9 +7,9 @@ use std::path::Path;
 /// The permissions of the group and of all others.
 const OTHERS: u32 = 0o077;
 
-/// The mode of a directory that others than its owner may read, write or enter, such as 0o755; and
-/// how many files and directories, with itself, have such a mode. Nobody else reaches what lies
-/// inside of a directory that only its owner may enter. Unreadable entries are left out.
+/// The mode of a directory that others than its owner may read, write or enter, such as 0o755, and
+/// the number of files and directories with such a mode, including itself. `None` if the directory
+/// is private, which protects everything inside. Unreadable entries are skipped.
 #[must_use]
 pub fn open_to_others(directory: &Path) -> Option<(u32, usize)> {
     let mode = mode_of(directory)?;

@@ -1,16 +1,16 @@
-//! Time: the date for people, and a clock that never goes back for intervals.
+//! Time: wall-clock time for dates, and a monotonic clock for intervals.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-/// What time it is, and how to wait.
+/// A source of time, and a way to wait.
 pub trait Clock: Send + Sync {
     /// Microseconds since 1970-01-01 00:00 UTC. May jump when the machine's clock is set.
     fn now_micros(&self) -> i64;
 
-    /// Time since some fixed moment. Never goes back.
+    /// Time since an arbitrary fixed moment. Never goes back.
     fn monotonic(&self) -> Duration;
 
     fn sleep(&self, duration: Duration);
@@ -22,6 +22,7 @@ pub struct RealClock {
 }
 
 impl RealClock {
+    /// A clock whose monotonic time starts now.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the real clock")]
     pub fn new() -> RealClock {
@@ -55,21 +56,23 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that stands still but for [`SimulatedClock::advance`] and `sleep`.
+/// A clock that moves only by [`SimulatedClock::advance`] and `sleep`.
 #[derive(Clone)]
 pub struct SimulatedClock {
     elapsed: Arc<Mutex<Duration>>,
 }
 
 impl SimulatedClock {
-    /// 2026-01-01 00:00 UTC, where simulated time begins.
+    /// 2026-01-01 00:00 UTC, the start of simulated time.
     const START_MICROS: i64 = 1_767_225_600_000_000;
 
+    /// A clock at the start of simulated time.
     #[must_use]
     pub fn new() -> SimulatedClock {
         SimulatedClock { elapsed: Arc::new(Mutex::new(Duration::ZERO)) }
     }
 
+    /// Moves the clock, and all its clones, forward.
     pub fn advance(&self, duration: Duration) {
         *self.elapsed.lock() += duration;
     }
@@ -91,7 +94,7 @@ impl Clock for SimulatedClock {
         *self.elapsed.lock()
     }
 
-    /// Returns at once; the time has passed.
+    /// Advances the clock and returns at once.
     fn sleep(&self, duration: Duration) {
         self.advance(duration);
     }

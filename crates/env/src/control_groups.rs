@@ -1,28 +1,29 @@
-//! What Linux's control groups allow a process of memory.
+//! The memory limits of Linux control groups.
 //!
-//! A limit binds all groups below the one that has it, so the smallest of a group and its ancestors
-//! counts. Where the groups lie is read from `/proc/self/cgroup` (the process's group in each
-//! hierarchy) and `/proc/self/mountinfo` (where each hierarchy is mounted, and which of its groups
-//! is at the mount's root): see cgroups(7) and proc(5).
+//! A limit applies to all groups below, so the smallest limit of a group and its ancestors counts.
+//! The groups' directories follow from `/proc/self/cgroup` (the process's group in each hierarchy)
+//! and `/proc/self/mountinfo` (where each hierarchy is mounted, and which of its groups is at the
+//! mount's root): see cgroups(7) and proc(5).
 //!
-//! In a container's own namespace the groups above the container's are not visible. Version 1 tells
-//! of their limit all the same, in `hierarchical_memory_limit`.
+//! In a container's own namespace the groups above the container's are not visible. Version 1
+//! reports their limit nevertheless, in `hierarchical_memory_limit`.
 
 use std::fs::read_to_string;
 use std::path::{Path, PathBuf};
 
-/// Limits are rounded to pages; version 1 says that there is none by the largest such number.
+/// Version 1 represents "no limit" by the largest multiple of the page size; limits from here on
+/// count as none.
 const NO_LIMIT_MIN: u64 = 1 << 60;
 
-/// Files of a group in version 2. A group above `memory.high` is slowed down to a crawl.
+/// Limit files of a group in version 2. Linux throttles groups above `memory.high` heavily.
 const VERSION_2: [&str; 2] = ["memory.max", "memory.high"];
 const VERSION_1: [&str; 1] = ["memory.limit_in_bytes"];
-/// Of version 1: with the limits of all ancestors.
+/// The file of version 1 that includes the limits of all ancestors.
 const STATISTICS: &str = "memory.stat";
 const HIERARCHICAL: &str = "hierarchical_memory_limit";
 
-/// The smallest limit of the process's groups and their ancestors, in bytes, as `/proc` and the
-/// mounted hierarchies below `root` say; `None` where there is none.
+/// The smallest limit of the process's groups and their ancestors in bytes, read from `/proc` and
+/// the mounted hierarchies below `root`; `None` if there is none.
 pub(crate) fn limit_bytes(root: &Path) -> Option<u64> {
     let read = |path: &str| read_to_string(root.join(path)).unwrap_or_default();
     let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
@@ -34,16 +35,16 @@ pub(crate) fn limit_bytes(root: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// A hierarchy of groups that counts memory, where it is mounted.
+/// A mounted hierarchy of groups that accounts memory.
 struct Mount {
     is_version_2: bool,
-    /// The group that is seen at the mount point.
+    /// The group at the mount point.
     group: String,
     point: PathBuf,
 }
 
 impl Mount {
-    /// Of a line of `mountinfo`: `36 35 98:0 /root /point options … - type source options`.
+    /// Parses a line of `mountinfo`: `36 35 98:0 /root /point options … - type source options`.
     fn of(line: &str) -> Option<Mount> {
         let (before, behind) = line.split_once(" - ")?;
         let mut fields = before.split(' ').skip(3);
@@ -57,7 +58,7 @@ impl Mount {
         is_relevant.then(|| Mount { is_version_2, group, point: PathBuf::from(point) })
     }
 
-    /// The process's group in this hierarchy, where a line of `/proc/self/cgroup` says it:
+    /// The process's group in this hierarchy, if the line of `/proc/self/cgroup` belongs to it:
     /// `0::/path` in version 2, `4:cpu,memory:/path` in version 1.
     fn group_of<'l>(&self, line: &'l str) -> Option<&'l str> {
         let mut parts = line.splitn(3, ':');
@@ -69,7 +70,7 @@ impl Mount {
         is_own.then_some(path)
     }
 
-    /// The limits of a group and of those above it, as far as they are visible.
+    /// The limits of a group and its visible ancestors.
     fn limits(&self, group: &str, root: &Path) -> Vec<u64> {
         let relative = match self.group.as_str() {
             "/" => Some(group),
@@ -78,7 +79,7 @@ impl Mount {
                 below.filter(|path| path.is_empty() || path.starts_with('/'))
             }
         };
-        // A group outside of the mount's root cannot be seen: the root is the nearest that can be.
+        // A group outside the mount is not visible; its nearest visible ancestor is the root.
         let relative = relative.filter(|path| !path.split('/').any(|part| part == ".."));
         let relative = relative.unwrap_or_default().trim_matches('/');
         let point = root.join(self.point.strip_prefix("/").unwrap_or(&self.point));
@@ -109,7 +110,7 @@ impl Mount {
     }
 }
 
-/// Spaces and the like stand as three octal digits in `mountinfo`.
+/// Decodes the three-digit octal escapes that `mountinfo` uses for spaces and the like.
 fn unescaped(text: &str) -> String {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

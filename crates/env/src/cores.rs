@@ -1,9 +1,10 @@
-//! The cores that this process runs on. Processes that share a machine are faster where each has
-//! cores of its own: the system moves threads too late that work for milliseconds.
+//! Binding of processes to cores. Processes that share a machine are faster if each has cores of
+//! its own, since the operating system migrates threads too late for work that takes milliseconds.
 
 use std::io;
 
-/// The numbers of the cores that the calling thread may run on; none where the system does not say.
+/// The numbers of the cores that the calling thread may run on; empty if the system does not report
+/// them.
 #[must_use]
 pub fn allowed_cores() -> Vec<usize> {
     #[cfg(target_os = "linux")]
@@ -13,11 +14,11 @@ pub fn allowed_cores() -> Vec<usize> {
     Vec::new()
 }
 
-/// Keeps the calling thread on some cores, and all threads and processes that it starts from now
+/// Binds the calling thread to some cores, and all threads and processes that it starts from now
 /// on.
 ///
 /// # Errors
-/// Where this process may not run on one of them, or the system keeps no thread on any.
+/// If this process may not run on one of the cores, or the system call fails.
 pub fn keep_to_cores(cores: &[usize]) -> io::Result<()> {
     let allowed = allowed_cores();
     if let Some(core) = cores.iter().find(|core| !allowed.contains(core)) {
@@ -33,8 +34,8 @@ pub fn keep_to_cores(cores: &[usize]) -> io::Result<()> {
     Ok(())
 }
 
-/// The list, such as `0,1`, of those of some cores that one of so many processes has. `None` where
-/// they cannot be shared out evenly: the system does better then.
+/// The share of the cores for process `number` out of `processes`, as a list such as `0,1`. `None`
+/// if the cores cannot be divided evenly: then the operating system schedules better.
 #[must_use]
 pub fn share_of_cores(cores: &[usize], processes: usize, number: usize) -> Option<String> {
     let (some, is_even) = (cores.len(), |of: usize, by: usize| of.is_multiple_of(by));

@@ -1,25 +1,26 @@
-//! File descriptors: how many this process may have open.
+//! The limit of open file descriptors of this process.
 
 use std::io;
 
-/// More are never asked for: the kernel's own limit of one process is often about so high.
+/// Upper bound of the requested limit; the kernel's own limit for one process is often about as
+/// high.
 const WANTED_MAX: u64 = 1 << 20;
 
-/// How many file descriptors the process may have open: the system's soft limit. At most 2^20.
+/// The number of file descriptors that the process may have open: the soft limit, at most 2^20.
 ///
 /// # Errors
-/// Where the system does not tell.
+/// If the system call fails.
 pub fn descriptor_limit() -> io::Result<usize> {
     Ok(usize_of(limits()?.rlim_cur))
 }
 
-/// Raises the soft limit of file descriptors to the hard one; returns the limit that holds then.
+/// Raises the soft limit of file descriptors to the hard one and returns the resulting limit.
 ///
-/// A limit of 1,024 is the usual soft one for the sake of programs that call `select`, which this
-/// one does not.
+/// The soft limit is usually 1,024 for the sake of programs that call `select`, which this one does
+/// not.
 ///
 /// # Errors
-/// Where the system refuses.
+/// If a system call fails.
 pub fn raise_descriptor_limit() -> io::Result<usize> {
     let mut limits = limits()?;
     let wanted = limits.rlim_max.min(WANTED_MAX);

@@ -1,4 +1,4 @@
-//! One value that holds everything outside.
+//! Access to everything outside of the program through one value.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{
     RealThreads, SeededRandom, SimulatedClock, SimulatedDisk, Threads,
 };
 
-/// The world that a part of the program sees. Cheap to clone.
+/// The environment of a part of the program. Cheap to clone.
 #[derive(Clone)]
 pub struct Env {
     pub clock: Arc<dyn Clock>,
@@ -30,9 +30,9 @@ impl Env {
         }
     }
 
-    /// A machine in memory, and the handles that control its disk and its clock.
+    /// A simulated machine in memory, with handles that control its disk and its clock.
     ///
-    /// Threads are real ones: a test that wants the same run from the same seed keeps to one.
+    /// Threads are real ones, so only single-threaded tests repeat exactly with the same seed.
     #[must_use]
     pub fn simulated(seed: u64) -> (Env, SimulatedDisk, SimulatedClock) {
         let disk = SimulatedDisk::new(seed);
@@ -47,7 +47,7 @@ impl Env {
         (env, disk, clock)
     }
 
-    /// The same world with another disk, as after a crash.
+    /// This environment with another disk, as after a crash.
     #[must_use]
     pub fn with_files(&self, files: impl FileSystem + 'static) -> Env {
         Env { files: Arc::new(files), ..self.clone() }

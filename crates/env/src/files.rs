@@ -1,37 +1,37 @@
-//! Files and directories: what a database asks of a file system, and no more.
+//! Files and directories: the operations that a database needs.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
-    /// To read; it must exist.
+    /// Reading; the file must exist.
     Read,
-    /// To read and write; it must exist.
+    /// Reading and writing; the file must exist.
     ReadWrite,
-    /// To read and write; it must not exist yet.
+    /// Reading and writing; the file must not exist yet.
     CreateNew,
 }
 
-/// A file system. What is written is durable only after [`File::sync_data`]; a name that was
-/// created, renamed or removed is so durably only after [`FileSystem::sync_dir`] of its directory.
+/// A file system. Written data is durable only after [`File::sync_data`]; creating, renaming or
+/// removing a name is durable only after [`FileSystem::sync_dir`] of its directory.
 pub trait FileSystem: Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>>;
 
-    /// Creates a directory and its missing parents. It may be there already.
+    /// Creates a directory and its missing parents. It may exist already.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
 
     /// The names in a directory, sorted.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
 
-    /// Gives a file a new name, in place of a file that had it.
+    /// Renames a file and replaces a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     fn remove_file(&self, path: &Path) -> io::Result<()>;
 
-    /// Removes a directory and all that is in it.
+    /// Removes a directory and everything in it.
     fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
 
     /// Makes the names in a directory durable.
@@ -39,51 +39,51 @@ pub trait FileSystem: Send + Sync {
 
     fn exists(&self, path: &Path) -> io::Result<bool>;
 
-    /// Takes the exclusive lock that the file at `path` stands for, creating the file if it can.
-    /// Fails with [`io::ErrorKind::WouldBlock`] while another holds it.
+    /// Acquires the exclusive lock that the file at `path` represents, and creates the file if
+    /// possible. Fails with [`io::ErrorKind::WouldBlock`] while another holder has it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>>;
 }
 
 /// A lock that is held until it is dropped, or until the process ends.
 pub trait DirLock: Send + Sync {}
 
-/// Which file an open handle leads to, and how many names it has.
+/// The identity of an open file, and its number of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
     pub device: u64,
     pub inode: u64,
-    /// 0 once the last name of the file was removed: nobody can open it again.
+    /// 0 once the last name of the file was removed: then it cannot be opened again.
     pub names: u64,
 }
 
-/// An open file. Any thread may use it; there is no position that they would share.
+/// An open file. Any thread may use it, since it has no shared position.
 pub trait File: Send + Sync {
-    /// Fills `buffer` from `offset` on; fails with `UnexpectedEof` if the file ends before.
+    /// Fills `buffer` from `offset` on; fails with `UnexpectedEof` if the file ends earlier.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.write_all_vectored_at(&[IoSlice::new(bytes)], offset)
     }
 
-    /// Writes all parts one after the other, with as few system calls as can be. After an error
+    /// Writes all parts one after the other, with as few system calls as possible. After an error
     /// any part of them may have been written.
     fn write_all_vectored_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
 
     /// Makes the content and the length durable.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Makes the content and everything about the file durable.
+    /// Makes the content and all metadata of the file durable.
     fn sync_all(&self) -> io::Result<()>;
 
     fn len(&self) -> io::Result<u64>;
 
-    /// Which file this is.
+    /// The identity of the file.
     fn identity(&self) -> io::Result<FileIdentity>;
 
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 
-    /// Cuts the file, or extends it with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_len(&self, length: u64) -> io::Result<()>;
 }

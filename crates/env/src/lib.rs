@@ -1,10 +1,10 @@
-//! The world outside: time, randomness, threads, files and spare memory, as traits; what keeps
-//! large blocks of memory for whoever asks next; and the cores of the machine.
+//! The outside world as traits: time, randomness, threads, files and memory; allocators that
+//! recycle large blocks and meter threads; and binding to cores.
 //!
-//! Whatever a test must control is reached through an [`Env`]. [`Env::real`] is the machine.
-//! [`Env::simulated`] is a machine in memory whose clock moves only when told to, whose randomness
-//! follows from a seed, and whose disk can fail at any chosen operation and lose, at a crash, all
-//! that a disk may lose. The same code runs on both.
+//! Everything that a test must control is reached through an [`Env`]. [`Env::real`] is the machine.
+//! [`Env::simulated`] is a machine in memory whose clock moves only on request, whose randomness
+//! follows from a seed, and whose disk can fail at any chosen operation and lose at a crash
+//! whatever a real disk may lose. Both run identical code.
 
 mod access;
 mod clock;

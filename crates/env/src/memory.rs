@@ -1,19 +1,18 @@
-//! The process's memory: what the system says of it, and what the allocator keeps of it.
+//! The process's memory: its use and limit, and returning freed memory to the system.
 
 use std::path::Path;
 use std::sync::OnceLock;
 
 use crate::control_groups;
 
-/// The allocator, as far as one asks more of it than memory.
+/// Queries and operations on the process's memory beyond allocation.
 pub trait Memory: Send + Sync {
-    /// Gives freed memory back to the system. Allocators keep it for a while, in case it is needed
-    /// again, and many look at it only when they are called the next time: never, once all is
-    /// still.
+    /// Returns freed memory to the system. Allocators keep it for a while in case it is needed
+    /// again, and many release it only during a later call, which never happens in an idle process.
     fn give_back(&self);
 
-    /// How many bytes the process has for itself, as the system counts them; `None` where it does
-    /// not say.
+    /// The process's private memory in bytes, as the system counts it; `None` if it does not report
+    /// it.
     fn used_bytes(&self) -> Option<u64> {
         None
     }
@@ -25,10 +24,11 @@ pub struct RealMemory;
 static GIVE_BACK: OnceLock<fn()> = OnceLock::new();
 
 impl RealMemory {
-    /// Says how the process's allocator gives memory back. The program that chose the allocator
-    /// does so once; without it nothing is given back before the allocator does it by itself.
+    /// Registers the function with which the process's allocator returns memory. The program that
+    /// chose the allocator calls this once; without it only the allocator itself decides when to
+    /// return memory.
     pub fn gives_back_with(give_back: fn()) {
-        // There is one allocator for a process, so whoever came first said the same.
+        // A process has one allocator, so all callers register the same function.
         GIVE_BACK.get_or_init(|| give_back);
     }
 }
@@ -41,14 +41,13 @@ impl Memory for RealMemory {
     }
 
     fn used_bytes(&self) -> Option<u64> {
-        // Without the pages of files, which the system takes back where it wants them.
+        // Excludes pages of files, which the system can reclaim at any time.
         kibibytes(&std::fs::read_to_string("/proc/self/status").ok()?, "RssAnon:")
     }
 }
 
-/// How many bytes of memory this process may have: what the machine has, or the least that its
-/// control groups and those above them allow, if that is less. `None` where the system does not
-/// say.
+/// The memory that this process may use, in bytes: the machine's, or the smallest limit of its
+/// control groups and their ancestors, if that is less. `None` if the system reports neither.
 #[must_use]
 pub fn machine_memory_bytes() -> Option<u64> {
     let machine = std::fs::read_to_string("/proc/meminfo").ok();
@@ -56,14 +55,14 @@ pub fn machine_memory_bytes() -> Option<u64> {
     machine.into_iter().chain(control_groups::limit_bytes(Path::new("/"))).min()
 }
 
-/// The bytes that a line of `/proc` gives in units of 1024.
+/// Parses the line `name` of a file in `/proc`, in units of 1024 bytes, as bytes.
 fn kibibytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let number: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(number * 1024)
 }
 
-/// An allocator that keeps nothing.
+/// An allocator without freed memory to return.
 pub struct NoSpareMemory;
 
 impl Memory for NoSpareMemory {

@@ -1,9 +1,9 @@
-//! Keeps a process below a limit of memory.
+//! Enforces a memory limit of the process.
 //!
-//! Whoever is about to take much memory says so, and is refused where there is none left. The
-//! system is asked how much the process has once enough was said, so that what nobody accounts for
-//! counts too: buffers of libraries, gaps between allocations, stacks. What is kept only because
-//! there is memory for it goes before anybody is refused.
+//! Code that is about to use much memory announces it, and is refused if the limit would be
+//! exceeded. After enough announcements the system is asked for the actual use, so that unaccounted
+//! memory counts too: buffers of libraries, fragmentation, stacks. Caches are emptied before a
+//! request is refused.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,36 +13,37 @@ use parking_lot::Mutex;
 
 use crate::Memory;
 
-/// How much may be taken before the system is asked again; asking it costs tens of microseconds.
+/// Announced bytes after which the system is asked again; asking costs tens of microseconds.
 const ASK_EVERY_BYTES: u64 = 4 << 20;
 
+/// The memory limit of a process and its current use. Shared by all threads.
 pub struct MemoryWatch {
     memory: Arc<dyn Memory>,
     limit: u64,
-    /// What the system said last.
+    /// Use in bytes that the system last reported.
     told: AtomicU64,
-    /// What was taken since.
+    /// Bytes announced since then.
     taken: AtomicU64,
     spares: Mutex<Vec<Weak<dyn Spare>>>,
 }
 
-/// Something that is kept because there is memory for it.
+/// A cache that can be emptied when memory is short.
 pub trait Spare: Send + Sync {
-    /// Frees what it can.
+    /// Frees as much as possible.
     fn let_go(&self);
 }
 
-/// For what memory is wanted.
+/// The purpose of a memory request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// For as long as a statement runs.
+    /// Memory that lives as long as a statement.
     Passing,
-    /// For rows that stay. They leave an eighth of the limit to statements, with which one can
-    /// still look at rows and delete them.
+    /// Rows that stay. They may use only seven eighths of the limit, so that statements can still
+    /// read and delete rows when the rest is full.
     Rows,
 }
 
-/// Why memory was refused.
+/// A refused memory request; both numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverLimit {
     pub used: u64,
@@ -64,27 +65,28 @@ impl fmt::Debug for MemoryWatch {
 }
 
 impl MemoryWatch {
+    /// A limit in bytes for the process whose use `memory` reports.
     #[must_use]
     pub fn new(memory: Arc<dyn Memory>, limit: u64) -> MemoryWatch {
-        // The system is asked at the first occasion.
+        // Makes the first check ask the system.
         let taken = AtomicU64::new(ASK_EVERY_BYTES);
         MemoryWatch { memory, limit, told: AtomicU64::new(0), taken, spares: Mutex::default() }
     }
 
-    /// From now on, something lets go before anybody is refused.
+    /// Registers a cache that is emptied before requests are refused.
     pub fn lets_go_first(&self, spare: Weak<dyn Spare>) {
         self.spares.lock().push(spare);
     }
 
-    /// Says that so many bytes are being taken, which [`check`](Self::check) allowed.
+    /// Announces that `bytes` are being used, which [`check`](Self::check) allowed.
     pub fn took(&self, bytes: usize) {
         self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Whether `bytes` more can be had.
+    /// Checks if `bytes` more may be used.
     ///
     /// # Errors
-    /// Where the process would have more than it may then.
+    /// If the process would exceed its limit.
     #[inline]
     pub fn check(&self, bytes: usize, purpose: Purpose) -> Result<(), OverLimit> {
         let limit = match purpose {
@@ -105,7 +107,7 @@ impl MemoryWatch {
             return Ok(());
         }
         self.spares.lock().iter().filter_map(Weak::upgrade).for_each(|spare| spare.let_go());
-        // What was freed may still be the process's.
+        // Freed memory may still belong to the process.
         self.memory.give_back();
         let used = self.used();
         match used + bytes <= limit {
@@ -114,7 +116,7 @@ impl MemoryWatch {
         }
     }
 
-    /// What the system says at this moment; one that says nothing allows everything.
+    /// The current use as the system reports it; 0, which allows everything, if it does not.
     fn used(&self) -> u64 {
         self.taken.store(0, Ordering::Relaxed);
         let used = self.memory.used_bytes().unwrap_or(0);

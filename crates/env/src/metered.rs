@@ -1,40 +1,41 @@
-//! An allocator that counts what each thread takes.
+//! An allocator that counts the memory of each thread.
 //!
 //! A statement runs on few threads, one piece of work at a time on each. The difference of a
-//! thread's count around a piece of work is the memory that this piece took, whatever allocated it:
-//! operators, functions, aggregate states, hash tables of libraries. Counting costs an addition to
-//! a number of the thread's own for each allocation; nothing is shared between threads.
+//! thread's count before and after a piece of work is the memory that it allocated, whatever code
+//! did it: operators, functions, aggregate states, hash tables of libraries. Counting adds to a
+//! thread-local number at each allocation; nothing is shared between threads.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 
 thread_local! {
-    /// Bytes that the thread has allocated, minus those that it has freed. Blocks that one thread
-    /// allocates and another one frees make counts negative.
+    /// Bytes that the thread has allocated, minus those that it has freed. Negative if the thread
+    /// frees blocks that others allocated.
     static NET_BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
-/// Bytes that the calling thread has allocated so far, minus those that it has freed, by a
-/// [`Metered`] allocator. Only differences of one thread mean something. Always 0 where the
-/// process has another global allocator.
+/// Bytes that the calling thread has allocated through a [`Metered`] allocator so far, minus those
+/// that it has freed. Only differences within one thread are meaningful. Always 0 if the process
+/// uses another global allocator.
 #[inline]
 #[must_use]
 pub fn thread_net_bytes() -> i64 {
     NET_BYTES.get()
 }
 
-/// An allocator that counts what each thread takes of the one beneath it.
+/// An allocator that counts what each thread allocates from the one beneath it.
 pub struct Metered<A> {
     beneath: A,
 }
 
 impl<A> Metered<A> {
+    /// Wraps an allocator; usable in the initializer of a static.
     #[must_use]
     pub const fn new(beneath: A) -> Metered<A> {
         Metered { beneath }
     }
 
-    /// The allocator that is counted.
+    /// The wrapped allocator.
     #[must_use]
     pub const fn beneath(&self) -> &A {
         &self.beneath
@@ -44,7 +45,7 @@ impl<A> Metered<A> {
 #[inline]
 fn count(block: *mut u8, bytes: i64) -> *mut u8 {
     if !block.is_null() {
-        // The number has no destructor, so that it is there as long as the thread is.
+        // The number has no destructor, so it is accessible until the thread ends.
         NET_BYTES.set(NET_BYTES.get().wrapping_add(bytes));
     }
     block

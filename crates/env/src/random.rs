@@ -1,14 +1,14 @@
-//! Randomness.
+//! Randomness, real and seeded.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A source of random numbers.
 pub trait Random: Send + Sync {
-    /// Any number, each as likely as every other.
+    /// A uniformly distributed number.
     fn next_u64(&self) -> u64;
 }
 
-/// The operating system's source.
+/// The operating system's source of randomness.
 pub struct RealRandom;
 
 impl Random for RealRandom {
@@ -17,24 +17,25 @@ impl Random for RealRandom {
     }
 }
 
-/// The numbers that follow from a seed: SplitMix64 (Steele, Lea, Flood 2014).
+/// Numbers that follow from a seed: SplitMix64 (Steele, Lea, Flood 2014).
 pub struct SeededRandom {
     state: AtomicU64,
 }
 
 impl SeededRandom {
+    /// The sequence of a seed.
     #[must_use]
     pub fn new(seed: u64) -> SeededRandom {
         SeededRandom { state: AtomicU64::new(seed) }
     }
 
-    /// A number below `limit`, which is not 0. Slightly uneven for huge limits.
+    /// A number below `limit`, which must not be 0. Slightly biased for huge limits.
     pub fn below(&self, limit: u64) -> u64 {
         assert!(limit > 0, "there is no number below 0");
         self.next_u64() % limit
     }
 
-    /// True in half of the cases.
+    /// True with probability one half.
     pub fn coin(&self) -> bool {
         self.next_u64() & 1 == 1
     }

@@ -9,22 +9,22 @@ use std::sync::Arc;
 
 use crate::{DirLock, File, FileIdentity, FileSystem, OpenMode};
 
-/// The most parts that one `pwritev` takes: Linux's IOV_MAX.
+/// Most parts of one `pwritev`: Linux's IOV_MAX.
 const PARTS_MAX: usize = 1024;
 
-/// What a new file lets others do: nothing, whatever the umask is.
+/// Mode of a new file: others have no access, whatever the umask is.
 const FILE_MODE: u32 = 0o600;
-/// The same for a new directory.
+/// Mode of a new directory: others have no access.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// The machine's file system. Files and directories that it creates are their owner's alone: rows
-/// and the verifiers of passwords are in them.
+/// The machine's file system. Only the owner can access files and directories that it creates,
+/// since rows and password verifiers are in them.
 pub struct RealFiles;
 
 struct RealFile(fs::File);
 
 struct RealLock {
-    /// The lock goes with the last handle of the open file.
+    /// The lock is released when the last handle of the open file is closed.
     _file: fs::File,
 }
 
@@ -88,8 +88,8 @@ impl FileSystem for RealFiles {
     }
 }
 
-/// Opens a lock's file to write, or only to read where nothing may be written: a database on
-/// read-only media can still be locked while it is looked at.
+/// Opens a lock file for writing, or for reading if writing is impossible: a database on read-only
+/// media can still be locked while it is inspected.
 #[expect(clippy::disallowed_methods, reason = "this is the real file system")]
 fn open_to_lock(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
@@ -153,7 +153,7 @@ impl File for RealFile {
     }
 }
 
-/// One `pwritev`, begun again when a signal interrupts it; the number of bytes written.
+/// Calls `pwritev`, again after interruptions by signals; returns the number of bytes written.
 fn pwritev(file: &fs::File, parts: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
     let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let count = libc::c_int::try_from(parts.len()).expect("at most PARTS_MAX");

@@ -1,60 +1,60 @@
-//! Large blocks that were freed, kept for whoever asks next.
+//! Recycles large blocks: freed ones are kept for the next allocation.
 //!
-//! Buffers of messages are of a megabyte or so, and one thread takes what another frees. Left to
-//! mimalloc, such blocks come to lie all over its arena, each of them in memory until it is purged.
-//! Here the block that was freed last is used first: it is in memory, often even in the caches.
+//! Message buffers have about a megabyte, and one thread allocates what another frees. mimalloc
+//! alone spreads such blocks all over its arena, and each stays resident until it is purged. Here
+//! the block that was freed last is reused first: it is resident, often even cached.
 //!
-//! Up to [`KEPT_BYTES_MAX`] is kept, and what nobody wanted for a while is given up. Sizes are
-//! rounded up to one of four steps a doubling, the classes; every block of a class has the layout
-//! of the class, and may serve any who asks for it.
+//! Up to [`KEPT_BYTES_MAX`] bytes are kept, and blocks that were not reused for a while are freed.
+//! Sizes are rounded up to one of four steps for each doubling, the classes. Every block of a class
+//! has the layout of the class and fits any request of the class.
 //!
-//! Its tests run under Miri: `cargo +nightly miri test -p thalweg-env recycling`.
+//! The tests run under Miri: `cargo +nightly miri test -p thalweg-env recycling`.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Blocks above this size and up to the other are kept; in bytes.
+/// Blocks larger than `ABOVE` and up to `UP_TO` bytes are kept.
 const ABOVE: usize = 128 << 10;
 const UP_TO: usize = 4 << 20;
 
-/// Classes of each doubling of the size, and of all.
+/// Classes for each doubling of the size, and in total.
 const STEPS: usize = 4;
 const CLASSES: usize = STEPS * (UP_TO / ABOVE).ilog2() as usize;
 
-/// What kept blocks are aligned to, which is as much as anybody asks for: two lines of the caches.
+/// Alignment of kept blocks, two cache lines. Requests with a larger one are not served from here.
 const ALIGNMENT: usize = 128;
 
-/// How many blocks of a class are kept.
+/// Most kept blocks of a class.
 const DEPTH: usize = 48;
 
-/// What is kept of all classes, in bytes.
+/// Most kept bytes of all classes.
 const KEPT_BYTES_MAX: usize = 48 << 20;
 
-/// An allocator that keeps some of the large blocks which the one beneath it made.
+/// An allocator that keeps some of the large blocks of the one beneath it.
 pub struct Recycling<A> {
     beneath: A,
     classes: [Mutex<Stack>; CLASSES],
     kept_bytes: AtomicUsize,
 }
 
-/// Blocks of one class, the last freed on top.
+/// Kept blocks of one class, the last freed on top.
 struct Stack {
     blocks: [*mut u8; DEPTH],
     length: usize,
-    /// How many at the bottom nobody has taken since [`Recycling::trim`] was here last.
+    /// Number of blocks at the bottom that were not reused since the last [`Recycling::trim`].
     unwanted: usize,
 }
 
-// SAFETY: what lies in a kept block belongs to nobody, and the block to its stack alone.
+// SAFETY: a kept block has no other owner than its stack, and its content is unused.
 unsafe impl Send for Stack {}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Class(usize);
 
 impl Class {
-    /// None where blocks of this layout are not kept.
+    /// The class of a layout; `None` if such blocks are not kept.
     fn of(layout: Layout) -> Option<Class> {
         let size = layout.size();
         if size <= ABOVE || size > UP_TO || layout.align() > ALIGNMENT {
@@ -74,13 +74,14 @@ impl Class {
 }
 
 impl<A: GlobalAlloc> Recycling<A> {
+    /// Wraps an allocator; usable in the initializer of a static.
     #[must_use]
     pub const fn new(beneath: A) -> Recycling<A> {
         let classes = [const { Mutex::new(Stack::new()) }; CLASSES];
         Recycling { beneath, classes, kept_bytes: AtomicUsize::new(0) }
     }
 
-    /// Frees all that is kept.
+    /// Frees all kept blocks.
     pub fn give_back(&self) {
         for class in (0..CLASSES).map(Class) {
             while let Some(block) = self.take(class, Stack::pop) {
@@ -89,7 +90,7 @@ impl<A: GlobalAlloc> Recycling<A> {
         }
     }
 
-    /// Frees what nobody has wanted since this was called last.
+    /// Frees the blocks that were not reused since the last call.
     pub fn trim(&self) {
         for class in (0..CLASSES).map(Class) {
             while let Some(block) = self.take(class, Stack::pop_unwanted) {
@@ -101,7 +102,7 @@ impl<A: GlobalAlloc> Recycling<A> {
     }
 
     fn free(&self, class: Class, block: *mut u8) {
-        // SAFETY: blocks of a class were made with its layout, and who frees one had it alone.
+        // SAFETY: blocks of a class were allocated with its layout, and the caller owns this one.
         unsafe { self.beneath.dealloc(block, class.layout()) };
     }
 
@@ -111,7 +112,7 @@ impl<A: GlobalAlloc> Recycling<A> {
         Some(block)
     }
 
-    /// False where there is no room for the block.
+    /// Keeps a block; returns false if there is no room.
     fn keep(&self, class: Class, block: *mut u8) -> bool {
         let size = class.layout().size();
         let fits = self.kept_bytes.fetch_add(size, Ordering::Relaxed) + size <= KEPT_BYTES_MAX;
@@ -138,7 +139,7 @@ impl Stack {
         Some(self.blocks[self.length])
     }
 
-    /// The lowest block, if it was not wanted.
+    /// Removes the lowest block if it was not reused.
     fn pop_unwanted(&mut self) -> Option<*mut u8> {
         self.unwanted = self.unwanted.checked_sub(1)?;
         let block = self.blocks[0];
@@ -155,10 +156,11 @@ impl Stack {
     }
 }
 
-// SAFETY: what has a class is made by the allocator beneath with the layout of the class, which is
-// as large and as aligned as was asked for, and is kept, taken and freed as of that layout, whose
-// class follows from any layout that it was asked with. All else is the allocator's beneath.
-// Nothing here allocates or panics: locks are without poison, and indexes within the classes.
+// SAFETY: blocks of a class are allocated beneath with the layout of the class, which is as large
+// and as aligned as any request of the class, and are kept, reused and freed with that layout. The
+// class of a block follows from any layout with which it was requested. All other blocks belong to
+// the allocator beneath. Nothing here allocates or panics: locks ignore poison, and indexes are
+// within the classes.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for Recycling<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let Some(class) = Class::of(layout) else {

@@ -1,17 +1,18 @@
-//! Threads with names.
+//! Starting threads, and lowering their priority.
 
 use std::io;
 
-/// How threads are started.
+/// A way to start threads.
 pub trait Threads: Send + Sync {
-    /// Starts a thread that runs `body`. It fails where the system refuses one more thread.
+    /// Starts a thread that runs `body`. Fails if the system refuses another thread.
     fn spawn(
         &self,
         name: &str,
         body: Box<dyn FnOnce() + Send>,
     ) -> io::Result<Box<dyn ThreadHandle>>;
 
-    /// Starts a thread with a stack of at least so many bytes, where the system lets one choose.
+    /// Like [`spawn`](Self::spawn), with a stack of at least `stack_bytes` if the system allows the
+    /// choice.
     fn spawn_with_stack(
         &self,
         name: &str,
@@ -23,9 +24,9 @@ pub trait Threads: Send + Sync {
     }
 }
 
-/// A thread that was started.
+/// A started thread.
 pub trait ThreadHandle: Send + Sync {
-    /// Waits until the thread has ended. False if it ended by a panic.
+    /// Waits until the thread has ended. Returns false if it panicked.
     fn join(self: Box<Self>) -> bool;
 }
 
@@ -55,17 +56,16 @@ impl Threads for RealThreads {
     }
 }
 
-/// The system's number of a thread.
+/// The operating system's number of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadNumber(#[cfg_attr(not(target_os = "linux"), expect(dead_code))] i32);
 
-/// How far the priority of a thread goes down whose work nobody waits for: it runs where others
-/// leave a core idle.
+/// Niceness of background threads: they run only on cores that would otherwise idle.
 #[cfg(target_os = "linux")]
 const LOWERED: i32 = 19;
 
 impl ThreadNumber {
-    /// That of the calling thread.
+    /// The number of the calling thread.
     #[must_use]
     pub fn current() -> ThreadNumber {
         #[cfg(target_os = "linux")]
@@ -74,8 +74,8 @@ impl ThreadNumber {
         return ThreadNumber(0);
     }
 
-    /// Lowers the priority of the thread for as long as it lives: without privileges, no thread
-    /// gets its priority back. Does nothing where the system knows no priorities of threads.
+    /// Lowers the priority of the thread for the rest of its life: without privileges it cannot be
+    /// raised again. Does nothing on systems without thread priorities.
     pub fn lower_priority(self) {
         #[cfg(target_os = "linux")]
         // SAFETY: a system call that reads and writes no memory of this process. A number that no

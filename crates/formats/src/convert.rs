@@ -154,6 +154,8 @@ impl Conversion {
         Ok(Conversion { plan, target: Arc::clone(target) })
     }
 
+    /// Converts an array of the source type. Fails at the first row whose value does not fit, or is
+    /// NULL in a column that is not nullable.
     pub fn run(&self, array: &ArrayRef) -> Result<ArrayRef, Refused> {
         let converted = self.plan.run(array, &self.target)?;
         debug_assert_eq!(converted.data_type(), self.target.data_type());

@@ -136,6 +136,8 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
+    /// Opens a temporary file beside `path`, or the path itself if it is a pipe or device. Fails if
+    /// it is a directory or cannot be created.
     pub fn create(path: &Path) -> Result<NewFile> {
         let is_special = path.exists() && !path.is_file();
         if is_special {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use thalweg_types::{Error, Result, SqlState};
 
+/// A file format, or a format of `COPY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Comma-separated values, with quotes.

@@ -21,6 +21,7 @@ pub(crate) enum Guess {
 }
 
 impl Guess {
+    /// The narrowest type that a single value can have; [`Guess::Text`] if no other fits.
     pub fn of(text: &str) -> Guess {
         let Some(first) = text.bytes().next() else { return Guess::Text };
         if matches!(first, b't' | b'f' | b'T' | b'F') {
@@ -65,6 +66,7 @@ impl Guess {
         }
     }
 
+    /// The narrowest type that includes both, for the values of one column.
     #[must_use]
     pub fn or(self, other: Guess) -> Guess {
         use Guess::{Date, Float8, Int8, Text, Timestamp, Timestamptz, Unknown};
@@ -78,6 +80,7 @@ impl Guess {
         }
     }
 
+    /// The Arrow type of a column with this guess. Unknown columns are text.
     #[must_use]
     pub fn data_type(self) -> DataType {
         match self {

@@ -144,10 +144,12 @@ impl LinesUnit {
         self.range.end.or_else(length).unwrap_or(0).saturating_sub(self.range.start)
     }
 
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
+    /// Opens the file at the start of the unit.
     pub fn read(self) -> Result<LinesReader> {
         let input = files::open_at(&self.file.path, self.range.start)?;
         let length = self.range.end.map_or(u64::MAX, |end| end - self.range.start);

@@ -26,6 +26,7 @@ pub enum ColumnSet {
 }
 
 impl ColumnSet {
+    /// True if the set has the column; names are compared exactly.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         match self {
@@ -47,21 +48,26 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// The delimiter: the given one, or a comma for CSV and a tab for other formats.
     #[must_use]
     pub fn delimiter_for(&self, format: Format) -> u8 {
         self.delimiter.unwrap_or(if format == Format::Csv { b',' } else { b'\t' })
     }
 
+    /// The quote character, by default `"`.
     #[must_use]
     pub fn quote(&self) -> u8 {
         self.quote.unwrap_or(b'"')
     }
 
+    /// The escape character within quotes, by default the quote itself.
     #[must_use]
     pub fn escape(&self) -> u8 {
         self.escape.unwrap_or_else(|| self.quote())
     }
 
+    /// The text that represents NULL: the given one, or `\N` for [`Format::Text`] and the empty
+    /// text for others.
     #[must_use]
     pub fn null_for(&self, format: Format) -> &str {
         self.null.as_deref().unwrap_or(if format == Format::Text { "\\N" } else { "" })

@@ -34,10 +34,12 @@ pub(crate) struct Output {
 }
 
 impl Output {
+    /// Wraps a destination. No error has occurred yet.
     pub fn new(inner: Box<dyn Write + Send>) -> Output {
         Output { inner, fault: Fault::default() }
     }
 
+    /// A handle to the first error of the destination, which encoders may otherwise wrap or hide.
     pub fn fault(&self) -> Fault {
         self.fault.clone()
     }

@@ -24,6 +24,7 @@ impl Portable {
         Portable { schema: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())) }
     }
 
+    /// Converts a batch to the portable types. Fails if a value cannot be represented.
     pub fn convert(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns = batch.columns().iter().zip(self.schema.fields());
         let columns = columns.map(|(column, field)| portable_array(column, field.data_type()));

@@ -90,6 +90,7 @@ pub fn schema_of(path: &Path, options: &ReadOptions) -> Result<SchemaRef> {
 }
 
 impl Reader {
+    /// The schema of the batches, which is the one that the caller requested.
     #[must_use]
     pub fn schema(&self) -> &SchemaRef {
         &self.target
@@ -119,6 +120,7 @@ impl Unit {
         }
     }
 
+    /// The path of the unit's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.0 {

@@ -77,6 +77,7 @@ impl Writer {
         Writer::with_format(format, Output::new(Box::new(out)), schema, options, Some(file))
     }
 
+    /// Writes a batch. After an error the file is incomplete and must be discarded.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let written = match &mut self.encoder {
             Encoder::Csv(csv, text) => text.write(batch, |rows, out| csv.rows(rows, out)),

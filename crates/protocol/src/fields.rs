@@ -28,6 +28,7 @@ const CUT: Malformed = Malformed("a message is cut off");
 const VARINT: Malformed = Malformed("a number is longer than it can be");
 
 impl<'a> Field<'a> {
+    /// The value of a varint field; fails if the field has another wire type.
     pub fn varint(self) -> Result<u64, Malformed> {
         match self {
             Field::Varint(value) => Ok(value),
@@ -35,6 +36,7 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The value of a fixed 64-bit field; fails if the field has another wire type.
     pub fn fixed64(self) -> Result<u64, Malformed> {
         match self {
             Field::Fixed64(value) => Ok(value),
@@ -42,6 +44,7 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The bytes of a length-delimited field; fails if the field has another wire type.
     pub fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self {
             Field::Bytes(bytes) => Ok(bytes),
@@ -49,6 +52,7 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// The text of a length-delimited field; fails if it has another wire type or is not UTF-8.
     pub fn text(self) -> Result<&'a str, Malformed> {
         str::from_utf8(self.bytes()?).map_err(|_| Malformed("a text is not UTF-8"))
     }

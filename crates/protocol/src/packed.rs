@@ -54,26 +54,32 @@ impl RowWriter {
         self
     }
 
+    /// Appends a `boolean` as one byte.
     pub fn bool(&mut self, value: bool) -> &mut RowWriter {
         self.fixed(&[u8::from(value)])
     }
 
+    /// Appends a `smallint` as 2 bytes, little-endian.
     pub fn int2(&mut self, value: i16) -> &mut RowWriter {
         self.fixed(&value.to_le_bytes())
     }
 
+    /// Appends an `integer` as 4 bytes, little-endian.
     pub fn int4(&mut self, value: i32) -> &mut RowWriter {
         self.fixed(&value.to_le_bytes())
     }
 
+    /// Appends a `bigint` as 8 bytes, little-endian.
     pub fn int8(&mut self, value: i64) -> &mut RowWriter {
         self.fixed(&value.to_le_bytes())
     }
 
+    /// Appends a `real` as 4 bytes, little-endian.
     pub fn float4(&mut self, value: f32) -> &mut RowWriter {
         self.fixed(&value.to_le_bytes())
     }
 
+    /// Appends a `double precision` as 8 bytes, little-endian.
     pub fn float8(&mut self, value: f64) -> &mut RowWriter {
         self.fixed(&value.to_le_bytes())
     }
@@ -93,6 +99,7 @@ impl RowWriter {
         self.int8(microseconds)
     }
 
+    /// Appends an `interval` as 16 bytes: months, days and microseconds.
     pub fn interval(&mut self, months: i32, days: i32, microseconds: i64) -> &mut RowWriter {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&months.to_le_bytes());
@@ -106,6 +113,7 @@ impl RowWriter {
         self.bytes(value.as_bytes())
     }
 
+    /// Appends a `bytea`: its length as a varint, then its bytes.
     pub fn bytes(&mut self, value: &[u8]) -> &mut RowWriter {
         let mut length = value.len();
         while length >= 0x80 {
@@ -184,10 +192,12 @@ impl<'a> PackedRow<'a> {
         Ok(Some(*value))
     }
 
+    /// Reads a `boolean`; any byte other than 0 is true. `None` is NULL.
     pub fn bool(&mut self) -> Result<Option<bool>, crate::Malformed> {
         Ok(self.fixed::<1>()?.map(|[byte]| byte != 0))
     }
 
+    /// Reads a `smallint`; `None` is NULL.
     pub fn int2(&mut self) -> Result<Option<i16>, crate::Malformed> {
         Ok(self.fixed()?.map(i16::from_le_bytes))
     }
@@ -202,23 +212,28 @@ impl<'a> PackedRow<'a> {
         Ok(self.fixed()?.map(i64::from_le_bytes))
     }
 
+    /// Reads a `real`; `None` is NULL.
     pub fn float4(&mut self) -> Result<Option<f32>, crate::Malformed> {
         Ok(self.fixed()?.map(f32::from_le_bytes))
     }
 
+    /// Reads a `double precision`; `None` is NULL.
     pub fn float8(&mut self) -> Result<Option<f64>, crate::Malformed> {
         Ok(self.fixed()?.map(f64::from_le_bytes))
     }
 
+    /// Reads a `numeric` in units of its last digit; `None` is NULL.
     pub fn numeric(&mut self) -> Result<Option<i128>, crate::Malformed> {
         Ok(self.fixed()?.map(i128::from_le_bytes))
     }
 
+    /// Reads a text without copying it; `None` is NULL. Fails if it is not UTF-8.
     pub fn text(&mut self) -> Result<Option<&'a str>, crate::Malformed> {
         let text = self.bytes()?.map(str::from_utf8).transpose();
         text.map_err(|_| crate::Malformed("a text is not UTF-8"))
     }
 
+    /// Reads a `bytea` without copying it; `None` is NULL.
     pub fn bytes(&mut self) -> Result<Option<&'a [u8]>, crate::Malformed> {
         if self.is_null() {
             return Ok(None);

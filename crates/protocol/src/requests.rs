@@ -50,6 +50,8 @@ impl<'a> WriteRef<'a> {
         parts(self.bytes, TABLES)
     }
 
+    /// The parts of the request for one table each. Malformed ones are errors when they are
+    /// reached.
     #[inline]
     pub fn rows(&self) -> impl Iterator<Item = Result<RowsRef<'a>, Malformed>> {
         parts(self.bytes, ROWS).map(RowsRef::read)
@@ -108,15 +110,18 @@ impl<'a> RowsRef<'a> {
         Ok(rows)
     }
 
+    /// The blocks of packed rows, in their order.
     #[inline]
     pub fn packed(&self) -> impl Iterator<Item = &'a [u8]> {
         parts(self.bytes, PACKED)
     }
 
+    /// The rows that were sent as lists of values, in their order.
     pub fn values(&self) -> impl Iterator<Item = ValuesRef<'a>> {
         parts(self.bytes, VALUES).map(ValuesRef)
     }
 
+    /// The expected versions, in the order of the rows. Malformed fields are skipped.
     pub fn expected(&self) -> impl Iterator<Item = u64> {
         let fields = Fields(self.bytes).filter_map(|field| match field {
             Ok((EXPECTED, versions)) => versions_in(versions).ok(),
@@ -152,10 +157,12 @@ impl<'a> SearchRef<'a> {
         Ok(request)
     }
 
+    /// The tables to search, still encoded.
     pub fn tables(&self) -> impl Iterator<Item = &'a [u8]> {
         parts(self.bytes, 1)
     }
 
+    /// The keys to look up. Malformed parts are errors when they are reached.
     #[inline]
     pub fn keys(&self) -> impl Iterator<Item = Result<KeysRef<'a>, Malformed>> {
         parts(self.bytes, 2).map(KeysRef::read)
@@ -200,11 +207,13 @@ impl<'a> KeysRef<'a> {
         Ok(keys)
     }
 
+    /// The blocks of packed keys, in their order.
     #[inline]
     pub fn packed(&self) -> impl Iterator<Item = &'a [u8]> {
         parts(self.bytes, 2)
     }
 
+    /// The keys that were sent as lists of values, in their order.
     pub fn values(&self) -> impl Iterator<Item = ValuesRef<'a>> {
         parts(self.bytes, 3).map(ValuesRef)
     }

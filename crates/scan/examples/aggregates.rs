@@ -1,6 +1,7 @@
-//! Prints what questions cost: `cargo run --release -p thalweg-scan --example aggregates [rows]`.
+//! Prints the times of aggregations: `cargo run --release -p thalweg-scan --example aggregates
+//! [rows]`.
 //!
-//! Times are of the wall clock, the median of many runs.
+//! Times are wall-clock times, the median of many runs.
 
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ fn schema() -> TableSchema {
     }
 }
 
-/// Two symbols that alternate, eight venues, ids of which each has about ten rows.
+/// Rows with two alternating symbols, eight venues, and ids that have about ten rows each.
 fn chunk(first: usize, rows: usize, all: usize) -> ClosedChunk {
     let numbers = || first..first + rows;
     let mixed = |row: usize| row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
@@ -138,7 +139,7 @@ fn questions() -> Vec<(&'static str, Aggregation)> {
     ]
 }
 
-/// Questions of the kind that TPC-H's first and sixth are.
+/// Aggregations like TPC-H's first and sixth query.
 fn decimal_questions() -> Vec<(&'static str, Aggregation)> {
     let (symbol, venue, day, quantity, amount, discount, tax) = (0, 1, 5, 6, 7, 8, 9);
     let text = |column| Key { value: KeyValue::Column(column), data_type: ArrowType::Utf8View };

@@ -1,13 +1,12 @@
-//! Prints what groups take:
+//! Prints the memory of groups:
 //! `cargo run --release -p thalweg-scan --example group_memory [rows] [far]`
-//! with ids that lie close together or far apart.
+//! with ids that are dense or sparse.
 //!
-//! Each row is a group of its own, and three things are found of it. Two workers share the chunks
-//! and merge what they found, as the workers of a query do; the answer is kept. Peaks are
-//! beyond what there was with the rows: of what is allocated, with old and new at once where
-//! something grows, and of what the process has, which is more by what the allocator keeps of
-//! memory that was freed. The first answer is for the peaks, and the fastest of some more says how
-//! long it takes.
+//! Each row is a group of its own with three measures. Two workers share the chunks and merge their
+//! results, as the workers of a query do; the result is kept. Peaks are relative to the memory with
+//! the rows alone. One is the allocated memory, including old and new buffers while something
+//! grows; the other is the memory of the process, which includes freed memory that the allocator
+//! keeps. The first run measures the peaks, the fastest of some more the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +23,7 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 
 #[expect(unsafe_code, reason = "an allocator is unsafe to write")]
 mod counting {
-    //! mimalloc, and how much is allocated.
+    //! mimalloc, with a count of the allocated bytes.
 
     use std::alloc::{GlobalAlloc, Layout};
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,15 +33,17 @@ mod counting {
     static LIVE: AtomicUsize = AtomicUsize::new(0);
     static PEAK: AtomicUsize = AtomicUsize::new(0);
 
+    /// An allocator that counts live bytes and their peak.
     pub struct Counting;
 
-    /// Forgets the peak so far. Returns what is allocated.
+    /// Resets the peak. Returns the number of allocated bytes.
     pub fn start() -> usize {
         let live = LIVE.load(Ordering::Relaxed);
         PEAK.store(live, Ordering::Relaxed);
         live
     }
 
+    /// The most bytes allocated at once since [`start`].
     pub fn peak() -> usize {
         PEAK.load(Ordering::Relaxed)
     }
@@ -52,30 +53,30 @@ mod counting {
         PEAK.fetch_max(live, Ordering::Relaxed);
     }
 
-    // SAFETY: all is handed on to an allocator, whose rules are those of the trait.
+    // SAFETY: all calls are forwarded to an allocator that meets the trait's contract.
     unsafe impl GlobalAlloc for Counting {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             take(layout.size());
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             unsafe { MiMalloc.alloc(layout) }
         }
 
         unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
             take(layout.size());
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             unsafe { MiMalloc.alloc_zeroed(layout) }
         }
 
         unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
             LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             unsafe { MiMalloc.dealloc(place, layout) }
         }
 
         unsafe fn realloc(&self, place: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
             take(bytes);
             LIVE.fetch_sub(layout.size(), Ordering::Relaxed);
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             unsafe { MiMalloc.realloc(place, layout, bytes) }
         }
     }
@@ -109,7 +110,7 @@ fn schema() -> TableSchema {
     }
 }
 
-/// Rows whose ids are those that `id` gives for their numbers.
+/// Rows with the ids that `id` returns for their numbers.
 fn table(rows: usize, id: impl Fn(usize) -> i64) -> Result<Arc<TableState>> {
     let (mut table, mut state) = Table::new(Arc::new(schema()));
     for first in (0..rows).step_by(CHUNK_ROWS) {
@@ -139,7 +140,7 @@ fn question() -> Aggregation {
     Aggregation::new(vec![0, 1], None, vec![key], measures).expect("a key of one column")
 }
 
-/// Does `work` with each number below `pieces`, on as many threads as there are workers.
+/// Calls `work` with each number below `pieces`, on as many threads as there are workers.
 fn shared<T: Send>(pieces: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -181,7 +182,7 @@ fn answer(chunks: &[ChunkView]) -> Vec<Vec<ArrayRef>> {
     })
 }
 
-/// A number of bytes in what Linux tells of this process.
+/// A number of bytes from Linux's status of this process.
 fn status(name: &str) -> usize {
     let told = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -189,7 +190,7 @@ fn status(name: &str) -> usize {
     digits.parse::<usize>().map_or(0, |kibibytes| kibibytes * 1024)
 }
 
-/// The system forgets how much the process has had so far; where it cannot, the peak is too high.
+/// Resets the system's peak of the process; if that fails, the printed peak is too high.
 #[expect(clippy::disallowed_methods, reason = "the system's own file, not the database's")]
 fn forget_peak() {
     let _ = std::fs::write("/proc/self/clear_refs", "5");

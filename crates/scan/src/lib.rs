@@ -1,18 +1,18 @@
-//! The read side below SQL: which threads work on a question, and aggregates fused into the scan.
+//! The read side below SQL: the threads that scan, and aggregates fused into the scan.
 //!
 //! ```text
 //!   Aggregation ──► scheduler ──► one Partial a thread, fed by chunks ──► Arrow columns
 //!   (what to find)  (who works)   straight from the store's buffers       ──► merged, finished
 //! ```
 //!
-//! [`aggregate`] reads chunks where they lie: filters, arithmetic, grouping and the aggregates
-//! themselves work on blocks of a few thousand rows, and no row is ever made. What it finds in some
-//! chunks is a [`Partial`]: it merges with others, and travels as a record batch. [`scheduler`]
-//! has the threads.
+//! [`aggregate`] reads chunks in place: filters, arithmetic, grouping and the aggregates themselves
+//! work on blocks of a few thousand rows, and rows are never materialized. The result over some
+//! chunks is a [`Partial`], which merges with others and travels as a record batch. [`scheduler`]
+//! owns the threads.
 //!
-//! Promises: answers are PostgreSQL's, in the types that the caller asks for; a sum of integers
-//! is exact however large it gets; what cannot be computed is an error and never a wrong number;
-//! no lock is taken and nothing is allocated for a row.
+//! Invariants: results are PostgreSQL's, in the types that the caller requests; a sum of integers
+//! is exact however large it gets; a value that cannot be computed is an error, never a wrong
+//! number; no lock is taken and nothing is allocated for a single row.
 //!
 //! Absent on purpose: SQL, plans, an asynchronous runtime.
 

@@ -1,14 +1,14 @@
-//! Loops in the widest instructions that the processor has.
+//! Runs loops with the widest vector instructions of the processor.
 //!
-//! The compiler makes vector instructions of plain loops over slices, but only of those that every
-//! processor of the family has. [`widest`] has its work compiled again for newer ones, and chooses
-//! when it runs. What it is given should be a loop long enough to be worth a jump, with everything
-//! in it inlined.
+//! The compiler vectorizes plain loops over slices, but only with instructions that every processor
+//! of the family has. [`widest`] compiles a closure again for newer processors and selects a
+//! version at run time. The closure should be a loop long enough to be worth a call, with
+//! everything in it inlined.
 //!
-//! Invariant: a function with `target_feature` is called only where the processor was asked for
-//! each of its features.
+//! Invariant: a function with `target_feature` is called only after each of its features was
+//! detected.
 
-/// Does some work in the widest instructions at hand.
+/// Runs a closure with the widest instructions available.
 #[inline]
 pub(crate) fn widest<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]

@@ -208,6 +208,7 @@ impl Client {
         }
     }
 
+    /// Starts a transaction on the current snapshot.
     #[must_use]
     pub fn begin(&self) -> Session<'_> {
         let view = self.view();
@@ -272,6 +273,7 @@ impl View {
         })
     }
 
+    /// All rows of a table in this snapshot. Panics if the table does not exist.
     #[must_use]
     pub fn scan(&self, table: TableId) -> Vec<(i64, String)> {
         tables::scan(self.snapshot.table(table).expect("the tables stay"))
@@ -287,6 +289,7 @@ pub struct Session<'c> {
 }
 
 impl Session<'_> {
+    /// The value of a key as the transaction sees it, its own writes included.
     pub fn find(&mut self, table: TableId, key: i64) -> Option<String> {
         if self.view.torn.is_some() && self.writes.is_empty() {
             return self.view.find(table, key).map(|(value, _)| value);

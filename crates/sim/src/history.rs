@@ -35,11 +35,13 @@ pub enum Outcome<R> {
 }
 
 impl<A, R> Operation<A, R> {
+    /// True if the client does not know whether the operation took effect.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
         matches!(self.outcome, Outcome::InDoubt)
     }
 
+    /// The result; `None` if the operation is in doubt.
     #[must_use]
     pub fn result(&self) -> Option<&R> {
         match &self.outcome {
@@ -57,6 +59,7 @@ pub struct Notes<A, R> {
 }
 
 impl<A, R> Notes<A, R> {
+    /// An empty history of one client. `moments` numbers the starts and ends of operations.
     #[must_use]
     pub fn new(client: usize, moments: &Moments) -> Notes<A, R> {
         Notes { client, moments: moments.clone(), operations: Vec::new() }

@@ -38,6 +38,7 @@ pub enum Mischief {
 }
 
 impl Mischief {
+    /// All deliberate bugs, each of which a simulation must detect.
     pub const ALL: [Mischief; 15] = [
         Mischief::AcknowledgeBeforeSync,
         Mischief::ForgetFileSync,

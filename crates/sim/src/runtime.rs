@@ -13,6 +13,7 @@ mod system {
 
     use thalweg_env::{RealThreads, Threads};
 
+    /// Threads of the operating system.
     #[must_use]
     pub fn threads() -> Arc<dyn Threads> {
         Arc::new(RealThreads)
@@ -64,6 +65,7 @@ mod scheduled {
         }
     }
 
+    /// Threads that the simulation's scheduler interleaves.
     #[must_use]
     pub fn threads() -> Arc<dyn Threads> {
         Arc::new(ScheduledThreads)

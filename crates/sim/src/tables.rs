@@ -15,6 +15,7 @@ use thalweg_types::{
 /// writes.
 pub const TABLES: [TableId; 3] = [TableId(1), TableId(2), TableId(3)];
 
+/// The schema of the table `t<id>`.
 #[must_use]
 pub fn schema(table: TableId) -> TableSchema {
     let column = |id, name: &str, data_type| Column {

@@ -55,6 +55,7 @@ impl Plan {
         Plan { clients: 6, eras: 2, operations: 150, fault_every: None, durability, ..plan }
     }
 
+    /// The plan with a deliberate bug, in place of an earlier one.
     #[must_use]
     pub fn with(self, mischief: Mischief) -> Plan {
         Plan { mischief: Some(mischief), ..self }
@@ -339,11 +340,13 @@ impl World {
         self.client(0).view()
     }
 
+    /// The plan of this world.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
+    /// The logical clock that orders the operations of all clients.
     #[must_use]
     pub fn moments(&self) -> &Moments {
         &self.moments

@@ -1,7 +1,7 @@
-//! Prints what the hot paths cost: `cargo run --release -p thalweg-store --example measure`.
+//! Prints the costs of the hot paths: `cargo run --release -p thalweg-store --example measure`.
 //!
-//! One of `upserts`, `memory` and `lineitem` as an argument measures that alone. Times are those
-//! that the thread spent running (Linux), so that busy neighbours count less.
+//! The arguments `upserts`, `memory` and `lineitem` select one measurement each. Times are CPU
+//! times of the thread (Linux), so that busy neighbours count less.
 
 mod line_items;
 
@@ -38,7 +38,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A point in the time that this thread has spent running, in nanoseconds.
+/// CPU time of this thread so far, in nanoseconds.
 struct Started(u64);
 
 impl Started {
@@ -80,7 +80,7 @@ fn account_batch(schema: &TableSchema, ids: &[i64]) -> RecordBatch {
     RecordBatch::try_new(arrow_schema(schema), columns).expect("the table's columns")
 }
 
-/// Numbers that repeat after 2^61 steps only, good enough to hit keys at random.
+/// Pseudo-random numbers with a period of at most 2^61, good enough to pick keys.
 fn scattered(index: usize) -> i64 {
     let mixed = (index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     ((mixed ^ (mixed >> 29)) % KEYS as u64) as i64
@@ -181,7 +181,7 @@ fn flat_memory() -> Result<()> {
     Ok(())
 }
 
-/// What the rows take in plain Arrow: 32-bit offsets, `Decimal128`, `Date32`.
+/// Memory of the rows in plain Arrow: 32-bit offsets, `Decimal128`, `Date32`.
 fn plain_bytes(items: &[LineItem<'_>]) -> usize {
     let texts: usize = items
         .iter()

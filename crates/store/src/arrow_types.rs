@@ -1,4 +1,4 @@
-//! How the types of `thalweg-types` appear in Arrow.
+//! Maps the SQL types of `thalweg-types` to Arrow types and schemas.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType as ArrowType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use thalweg_types::{DataType, TableSchema};
 
-/// The metadata key under which a field keeps its SQL type, where Arrow's type says less.
+/// Field metadata key that holds the SQL type where the Arrow type alone is ambiguous.
 pub const TYPE_METADATA: &str = "thalweg.type";
 
 /// The most digits that an Arrow `Decimal128` holds.
 const DECIMAL128_DIGITS_MAX: u8 = 38;
 
-/// The Arrow type in which a column's values are kept and handed out.
+/// The Arrow type that stores a column's values and that scans return.
 #[must_use]
 pub fn arrow_type(data_type: &DataType) -> ArrowType {
     match data_type {

@@ -1,13 +1,13 @@
-//! A set of places within one chunk.
+//! A set of row offsets within one chunk.
 
 use arrow::buffer::{BooleanBuffer, Buffer};
 use thalweg_types::RowId;
 
 const WORDS: usize = RowId::CHUNK_ROWS / 64;
 
-/// A set of places within one chunk, a bit for each.
+/// A set of row offsets within one chunk, one bit for each.
 ///
-/// Words beyond the last place ever inserted are not kept: an empty bitmap takes no memory.
+/// Words beyond the last offset ever inserted are not stored: an empty bitmap takes no memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,
@@ -15,12 +15,13 @@ pub struct Bitmap {
 }
 
 impl Bitmap {
+    /// An empty set, without an allocation.
     #[must_use]
     pub fn new() -> Bitmap {
         Bitmap::default()
     }
 
-    /// All places below `rows`.
+    /// The set of all offsets below `rows`.
     #[must_use]
     pub fn full(rows: u32) -> Bitmap {
         assert!(rows as usize <= RowId::CHUNK_ROWS, "a chunk has at most 65,536 places");
@@ -31,9 +32,9 @@ impl Bitmap {
         Bitmap { words, count: rows }
     }
 
-    /// The bitmap of these words, the place 0 in the lowest bit of the first.
+    /// Builds the bitmap from words; the lowest bit of the first word is offset 0.
     ///
-    /// `None` if there are more words than a chunk has places for.
+    /// `None` if there are more words than a chunk has rows.
     #[must_use]
     pub fn from_words(mut words: Vec<u64>) -> Option<Bitmap> {
         if words.len() > WORDS {
@@ -46,17 +47,20 @@ impl Bitmap {
         Some(Bitmap { words, count })
     }
 
+    /// The words of the set, as [`Bitmap::from_words`] takes them; trailing zero words may be
+    /// missing.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
+    /// True if the offset is in the set. Offsets beyond the last word are not.
     #[must_use]
     pub fn contains(&self, place: u32) -> bool {
         self.words.get(place as usize / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
     }
 
-    /// Adds a place; false if it was in already.
+    /// Adds an offset; returns false if it was in already.
     pub fn insert(&mut self, place: u32) -> bool {
         assert!((place as usize) < RowId::CHUNK_ROWS, "a chunk has at most 65,536 places");
         let word = place as usize / 64;
@@ -70,7 +74,7 @@ impl Bitmap {
         added
     }
 
-    /// Takes a place out; false if it was not in.
+    /// Removes an offset; returns false if it was not in.
     pub fn remove(&mut self, place: u32) -> bool {
         let removed = self.contains(place);
         if removed {
@@ -80,18 +84,19 @@ impl Bitmap {
         removed
     }
 
-    /// How many places are in.
+    /// Number of offsets in the set.
     #[must_use]
     pub fn len(&self) -> u32 {
         self.count
     }
 
+    /// True if the set contains no offset.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// How many places below this one are in; `None` if this one is not.
+    /// Number of offsets in the set below this one; `None` if this one is not in the set.
     #[must_use]
     pub fn rank(&self, place: u32) -> Option<u32> {
         if !self.contains(place) {
@@ -103,12 +108,12 @@ impl Bitmap {
         Some(below + (self.words[word] & mask).count_ones())
     }
 
-    /// The places that are in, ascending.
+    /// The offsets in the set, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(index, &word)| Ones(word, index as u32 * 64))
     }
 
-    /// The places below `rows` that are not in, as a bitmap.
+    /// The offsets below `rows` that are not in the set.
     #[must_use]
     pub fn complement(&self, rows: u32) -> Bitmap {
         let mut words = Bitmap::full(rows).words;
@@ -118,7 +123,7 @@ impl Bitmap {
         Bitmap::from_words(words).expect("no more words than a full bitmap")
     }
 
-    /// A bit for each place below `rows`, set where the place is in.
+    /// One bit for each offset below `rows`, set if the offset is in the set.
     #[must_use]
     pub fn mask(&self, rows: u32) -> BooleanBuffer {
         let mut words = self.words.clone();
@@ -126,13 +131,14 @@ impl Bitmap {
         BooleanBuffer::new(Buffer::from_vec(words), 0, rows as usize)
     }
 
+    /// Bytes allocated for the words.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.words.capacity() * 8
     }
 }
 
-/// The places of the ones in a word.
+/// Iterator over the one bits of a word, offset by its first bit's offset.
 struct Ones(u64, u32);
 
 impl Iterator for Ones {

@@ -15,7 +15,8 @@ use foldhash::fast::FixedState;
 
 use crate::codec;
 
-/// One value. Equal values of one type are equal cells and hash alike; NULL equals nothing of use.
+/// One value. Equal values of one type are equal cells and hash alike. NULL equals NULL here, so
+/// callers exclude rows with NULL keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Cell<'a> {
     Null,
@@ -42,8 +43,8 @@ impl PartialEq for Cell<'_> {
 }
 
 impl Cell<'_> {
-    /// How two values of one type stand, neither of them NULL: as PostgreSQL has it, and texts by
-    /// their bytes. Values of nested types have an order that means nothing.
+    /// Orders two values of one type, neither of them NULL, as PostgreSQL does; texts compare by
+    /// their bytes. The order of nested types is arbitrary.
     #[inline]
     pub fn compare(&self, other: &Cell<'_>) -> Ordering {
         match (self, other) {
@@ -94,7 +95,7 @@ pub(crate) fn cell(array: &dyn Array, row: usize) -> Cell<'_> {
     }
 }
 
-/// A value of a type of fixed width, given as its bytes in memory.
+/// A value of a fixed-width type, read from its bytes in memory.
 #[inline]
 pub(crate) fn fixed_cell(data_type: &ArrowType, bytes: &[u8]) -> Cell<'static> {
     const WIDTH: &str = "as many bytes as the type is wide";
@@ -118,7 +119,7 @@ pub(crate) fn fixed_cell(data_type: &ArrowType, bytes: &[u8]) -> Cell<'static> {
     }
 }
 
-/// An integer, given as its bytes in memory; `None` if these are more than eight.
+/// An integer, read from its bytes in memory; `None` if there are more than eight.
 #[inline]
 pub(crate) fn integer(bytes: &[u8]) -> Option<i64> {
     if let Ok(bytes) = bytes.try_into() {
@@ -130,16 +131,16 @@ pub(crate) fn integer(bytes: &[u8]) -> Option<i64> {
     bytes.try_into().ok().map(|bytes| i16::from_le_bytes(bytes).into())
 }
 
-/// A number that stands to others as its float does in PostgreSQL: -0 equals 0, NaN equals NaN and
-/// is greater than all numbers.
+/// A number that orders as its float does in PostgreSQL: -0 equals 0, NaN equals NaN and is greater
+/// than all numbers.
 fn float_bits(value: f64) -> i64 {
     let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
     let bits = value.to_bits() as i64;
-    // Of negative numbers, those with the greater bits are the lesser.
+    // Among negative floats, greater bits mean a lesser value.
     if bits < 0 { bits ^ i64::MAX } else { bits }
 }
 
-/// PostgreSQL compares intervals by their length, with 30 days to a month and 24 hours to a day.
+/// Length of an interval. PostgreSQL compares intervals with 30 days a month and 24 hours a day.
 fn interval_nanoseconds(value: IntervalMonthDayNano) -> i128 {
     const DAY: i128 = 86_400_000_000_000;
     let days = i128::from(value.months) * 30 + i128::from(value.days);
@@ -206,14 +207,14 @@ impl KeyHashes {
         KeyHashes { hashes: states.into_iter().map(fold).collect(), nulls }
     }
 
-    /// Whether a row has a NULL in its key, so that it collides with nothing.
+    /// True if a row has a NULL in its key, so that it collides with no other row.
     #[inline]
     pub fn is_null(&self, row: usize) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| nulls[row])
     }
 }
 
-/// The hash of a single key, the same as [`KeyHashes`] finds; `None` if it contains a NULL.
+/// The hash of a single key, equal to the one in [`KeyHashes`]; `None` if the key contains a NULL.
 pub(crate) fn hash_cells<'a>(cells: impl Iterator<Item = Cell<'a>>) -> Option<u32> {
     let mut state = SEED;
     for cell in cells {
@@ -245,7 +246,7 @@ fn mix_column(column: &ArrayRef, states: &mut [u64]) {
     }
 }
 
-/// Whether a row of key columns equals a key given as cells.
+/// True if a row of key columns equals a stored key, whose cells `stored` returns by position.
 #[inline]
 pub(crate) fn same_key<'a>(
     columns: &[ArrayRef],

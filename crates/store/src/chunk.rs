@@ -1,4 +1,4 @@
-//! A chunk of either kind.
+//! An open or a closed chunk behind one type.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use arrow::array::ArrayRef;
 
 use crate::{ClosedChunk, OpenChunk};
 
-/// A chunk of either kind, shared by the snapshots that show it.
+/// An open or closed chunk, shared by the snapshots that show it.
 #[derive(Clone)]
 pub enum Chunk {
     Open(Arc<OpenChunk>),
@@ -15,7 +15,7 @@ pub enum Chunk {
 }
 
 impl Chunk {
-    /// Some rows of some columns.
+    /// Reads a range of rows of the projected columns.
     #[must_use]
     pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
         match self {
@@ -24,6 +24,7 @@ impl Chunk {
         }
     }
 
+    /// Bytes allocated for the chunk, with its indexes' runs.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
@@ -32,7 +33,7 @@ impl Chunk {
         }
     }
 
-    /// Whether two are the same chunk, not just equal ones.
+    /// True if both are the same chunk in memory, not merely equal.
     #[must_use]
     pub fn is_same(&self, other: &Chunk) -> bool {
         match (self, other) {

@@ -1,4 +1,5 @@
-//! Closed chunks: rows that never change again, in the least memory that scans still like.
+//! Closed chunks: rows that never change again, in the most compact form that is still fast to
+//! scan.
 
 mod compact;
 mod dictionary;
@@ -43,7 +44,7 @@ pub(crate) enum Values {
 }
 
 impl ClosedChunk {
-    /// Builds a chunk of a batch's rows. Copies what would otherwise keep larger buffers alive.
+    /// Builds a chunk from a batch's rows. Copies arrays that would keep larger buffers alive.
     ///
     /// The batch has the columns of [`arrow_schema`] and at most [`RowId::CHUNK_ROWS`] rows.
     #[must_use]
@@ -56,7 +57,7 @@ impl ClosedChunk {
         ClosedChunk::from_arrays(batch.columns(), batch.num_rows())
     }
 
-    /// Builds a chunk of columns of `rows` rows each.
+    /// Builds a chunk from columns of `rows` rows each.
     pub(crate) fn from_arrays(columns: &[ArrayRef], rows: usize) -> ClosedChunk {
         assert!(rows <= RowId::CHUNK_ROWS, "a chunk has at most 65,536 rows");
         let columns = columns
@@ -69,15 +70,15 @@ impl ClosedChunk {
         ClosedChunk { rows, columns, runs: Arc::default() }
     }
 
-    /// A chunk of ready columns.
+    /// A chunk of columns that are encoded already.
     pub(crate) fn from_columns(columns: Vec<Arc<Column>>, rows: usize) -> ClosedChunk {
         debug_assert!(columns.iter().all(|column| column.len() == rows));
         ClosedChunk { rows, columns, runs: Arc::default() }
     }
 
-    /// The same rows with other columns. One that is added has the same value in all rows, so that
-    /// every order of the rows is one of its values: runs stay right even where an alteration is
-    /// taken back and the next one gives its column's number to another.
+    /// Copy of this chunk with other columns, as after an `ALTER TABLE`. An added column has one
+    /// value in all rows, so any order of the rows is sorted by it. Runs therefore stay valid even
+    /// if the alteration is undone and the next one gives the column's number to another column.
     pub(crate) fn with_columns(&self, columns: Vec<Arc<Column>>) -> ClosedChunk {
         let runs = Arc::clone(&self.runs);
         ClosedChunk { runs, ..ClosedChunk::from_columns(columns, self.rows) }
@@ -87,11 +88,13 @@ impl ClosedChunk {
         &self.runs
     }
 
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
+    /// Number of columns.
     #[must_use]
     pub fn column_count(&self) -> usize {
         self.columns.len()
@@ -101,13 +104,14 @@ impl ClosedChunk {
         &self.columns
     }
 
-    /// A column in its declared Arrow type. Texts are not copied: views are gathered at most.
+    /// A column in its declared Arrow type. Text bytes are shared, not copied; at most views are
+    /// gathered.
     #[must_use]
     pub fn column(&self, index: usize) -> ArrayRef {
         self.column_rows(index, 0..self.rows)
     }
 
-    /// Some rows of some columns, in their declared Arrow types.
+    /// A range of rows of the projected columns, in their declared Arrow types.
     #[must_use]
     pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
         projection.iter().map(|&index| self.column_rows(index, rows.clone())).collect()
@@ -139,13 +143,13 @@ impl ClosedChunk {
             .expect("the columns have the types of the table's schema")
     }
 
-    /// What is known about a column's values.
+    /// The minimum, maximum and null count of a column.
     #[must_use]
     pub fn zone(&self, index: usize) -> &Zone {
         &self.columns[index].zone
     }
 
-    /// A column's dictionary, if it is kept as one.
+    /// The dictionary of a column that is dictionary-encoded.
     #[must_use]
     pub fn dictionary(&self, index: usize) -> Option<&Dictionary> {
         match &self.columns[index].values {
@@ -154,7 +158,7 @@ impl ClosedChunk {
         }
     }
 
-    /// Some rows of a column, in its declared Arrow type.
+    /// Gathers rows of a column by their offsets, in the column's declared Arrow type.
     pub(crate) fn take(&self, index: usize, places: &UInt16Array) -> ArrayRef {
         match &self.columns[index].values {
             Values::Plain(array) => taken(array, places),
@@ -184,6 +188,7 @@ impl ClosedChunk {
         }
     }
 
+    /// Bytes allocated for columns and runs; shared ones count in every chunk that has them.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let columns: usize = self.columns.iter().map(|column| column.memory_bytes()).sum();
@@ -191,12 +196,13 @@ impl ClosedChunk {
     }
 }
 
-/// Some rows of an array.
+/// Gathers rows of an array by their offsets.
 pub(crate) fn taken(array: &ArrayRef, places: &UInt16Array) -> ArrayRef {
     take(array, places, None).expect("the places are within the array")
 }
 
 impl Column {
+    /// Encodes an array: computes its zone and a dictionary if that takes clearly less memory.
     pub fn build(array: &ArrayRef) -> Column {
         let zone = Zone::of(array);
         let values = match Dictionary::of(array) {
@@ -213,6 +219,7 @@ impl Column {
         }
     }
 
+    /// Bytes allocated for values and zone.
     pub fn memory_bytes(&self) -> usize {
         let values = match &self.values {
             Values::Plain(array) => array.get_buffer_memory_size(),

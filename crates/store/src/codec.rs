@@ -1,12 +1,12 @@
-//! Rows and chunks as bytes, for logs and checkpoints.
+//! Encodes rows and chunks for logs and checkpoints.
 //!
-//! Batches come in two forms. Small ones are lists of varints: a row of two integers and a short
-//! text takes about as many bytes as one would write by hand. Large ones, and chunks, are columns:
-//! numbers as differences from the least in as few bytes as the greatest takes, texts as lengths
-//! and (compressed) bytes, dictionaries as they are in memory.
+//! Batches have two forms. Small ones are lists of varints: a row of two integers and a short text
+//! takes about as many bytes as a hand-written encoding. Large ones, and chunks, are columns:
+//! integers as differences from the minimum in as few bytes as the largest difference needs, texts
+//! as lengths and (compressed) bytes, dictionaries as in memory.
 //!
-//! Decoding copies: what it returns does not keep the input alive. It never panics, whatever the
-//! bytes; but only a checksum, which is somebody else's business, tells damaged values from others.
+//! Decoding copies, so the result does not keep the input alive. It never panics, whatever the
+//! bytes. It does not detect damaged values; callers verify a checksum first.
 
 mod chunk;
 mod column;
@@ -28,13 +28,13 @@ const SMALL: u8 = 0;
 /// The first byte of a batch of encoded columns.
 const COLUMNAR: u8 = 1;
 
-/// From how many rows on a batch is columnar.
+/// Minimum number of rows of a columnar batch.
 const COLUMNAR_ROWS_MIN: usize = 256;
 
-/// More rows than any batch has: a bound on what damaged bytes can ask for.
+/// Largest number of rows of a batch; bounds what damaged bytes can make the decoder allocate.
 const BATCH_ROWS_MAX: usize = 1 << 24;
 
-/// A batch of rows as bytes. It has at most 16 M rows; their types are those that tables have.
+/// Encodes a batch of at most 16 M rows of column types that tables have.
 #[must_use]
 pub fn encode_batch(batch: &RecordBatch) -> Vec<u8> {
     let rows = batch.num_rows();
@@ -54,7 +54,7 @@ pub fn encode_batch(batch: &RecordBatch) -> Vec<u8> {
     out
 }
 
-/// The batch that [`encode_batch`] made bytes of.
+/// Decodes a batch from [`encode_batch`].
 pub fn decode_batch(schema: &SchemaRef, bytes: &[u8]) -> Result<RecordBatch> {
     let mut input = Input::new(bytes);
     let form = input.byte()?;

@@ -1,4 +1,4 @@
-//! Choosing chunks whose dead rows are worth dropping, and rewriting them.
+//! Chooses chunks whose dead rows are worth dropping, and rewrites them.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use thalweg_types::{RowId, TableSchema};
 use crate::state::{PRIVATE_CHUNKS, Slot};
 use crate::{Bitmap, Chunk, ClosedChunk, TableState};
 
-/// Chunks with fewer live rows are merged when enough of them have come together.
+/// Chunks with fewer live rows are merged when there are enough of them.
 const SMALL_ROWS: usize = RowId::CHUNK_ROWS / 4;
 
-/// The most rows, dead ones included, that are rewritten at once: the writer visits the index
-/// entry of each.
+/// Most rows, dead ones included, that are rewritten at once. The writer visits the index entry of
+/// each, so this bounds how long a compaction blocks it.
 const SOURCE_ROWS_MAX: usize = 4 * RowId::CHUNK_ROWS;
 
-/// How many small chunks make a merger worthwhile.
+/// Minimum number of small chunks for a merge.
 const SMALL_CHUNKS_MIN: usize = 8;
 
-/// From which share of dead rows on a chunk is rewritten.
+/// The share of dead rows above which a chunk is rewritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionPolicy {
-    /// More than half: the rewriting costs no more than the writes that made it necessary.
+    /// More than half: rewriting costs no more than the writes that made it necessary.
     Busy,
-    /// More than an eighth: memory is more precious than time.
+    /// More than an eighth: worth it when the writer is idle.
     Idle,
 }
 
@@ -44,15 +44,15 @@ pub struct CompactionPlan {
     sources: Vec<Slot>,
 }
 
-/// A chunk with the live rows of others, ready to take their place.
+/// A chunk with the live rows of others, ready to replace them.
 pub struct Built {
     pub chunk: Arc<ClosedChunk>,
-    /// The chunks that it replaces, in the order of their rows, and which of their rows it has.
+    /// The replaced chunks in the order of their rows, and which of their rows the new chunk has.
     pub sources: Vec<(u32, Bitmap)>,
     pub(crate) schema: Arc<TableSchema>,
 }
 
-/// Finds chunks that are worth rewriting, as many as fill one new chunk.
+/// Finds chunks that are worth rewriting, as many as fill one new chunk. `None` if there are none.
 #[must_use]
 pub fn plan_compaction(state: &TableState, policy: CompactionPolicy) -> Option<CompactionPlan> {
     let mut sources: Vec<Slot> = Vec::new();
@@ -77,7 +77,7 @@ pub fn plan_compaction(state: &TableState, policy: CompactionPolicy) -> Option<C
     worthwhile.then(|| CompactionPlan { schema: Arc::clone(state.schema()), sources })
 }
 
-/// Whether a chunk gets no more rows, and belongs to the table.
+/// True if a chunk gets no more rows and does not belong to a single transaction.
 fn is_settled(slot: &Slot) -> bool {
     let full = slot.length as usize == RowId::CHUNK_ROWS;
     slot.number < PRIVATE_CHUNKS && (full || matches!(slot.chunk, Chunk::Closed(_)))
@@ -109,7 +109,7 @@ impl CompactionPlan {
     }
 }
 
-/// A chunk of some rows of others, in their order.
+/// Builds a chunk from the selected rows of others, in their order.
 pub(crate) fn gather(columns: usize, sources: &[(&Slot, &Bitmap)]) -> ClosedChunk {
     let rows = sources.iter().map(|(_, taken)| taken.len() as usize).sum();
     let arrays: Vec<ArrayRef> = (0..columns).map(|column| gather_column(column, sources)).collect();

@@ -1,4 +1,4 @@
-//! What was applied to a table and is not visible yet.
+//! Changes that were applied to a table and are not visible yet.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::{ClosedChunk, TableState};
 
 /// The changes of one group to one table, in their order.
 ///
-/// They are applied to the writer's half already. Either they are published, in the order in which
-/// groups commit, or undone, the newest group first.
+/// The writer's half has them already. They are either published, in the order in which groups
+/// commit, or undone, newest group first.
 #[derive(Default)]
 pub struct Effect {
     pub(crate) changes: Vec<Change>,
@@ -19,33 +19,35 @@ pub struct Effect {
     pub(crate) removals: u64,
 }
 
-/// One change, with what it takes to undo it.
+/// One change, with the state that undoing it needs.
 pub(crate) enum Change {
-    /// An open chunk got more rows.
+    /// An open chunk received rows.
     Extended {
         slot: Slot,
         from: u32,
-        /// The closed chunk that the rows so far were in, if it was opened again.
+        /// The closed chunk that held the earlier rows, if it was reopened.
         closed: Option<Slot>,
     },
-    /// A closed chunk came in.
+    /// A closed chunk was added.
     Added { slot: Slot },
     /// Rows died.
     Killed { rows: Arc<Vec<RowId>> },
-    /// A closed chunk took the place of an open one with the same rows.
+    /// A closed chunk replaced an open one with the same rows.
     Swapped { number: u32, chunk: Arc<ClosedChunk>, opened: Opened },
-    /// A chunk took the place of others, which it has the live rows of.
+    /// A chunk with the live rows of others replaced them.
     Compacted { sources: Vec<Slot>, added: Option<Slot>, opened: Vec<Opened> },
-    /// All rows went, or all chunks changed their columns.
+    /// All rows were removed, or all chunks changed their columns.
     Replaced { after: Box<TableState>, before: Box<TableState>, opened: Vec<Opened> },
 }
 
 impl Effect {
+    /// An effect without changes.
     #[must_use]
     pub fn new() -> Effect {
         Effect::default()
     }
 
+    /// True if there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
@@ -53,8 +55,8 @@ impl Effect {
 
     /// Makes the changes visible to snapshots that are taken of `state` from now on.
     ///
-    /// Never fails: everything that can be wrong was checked when the changes were applied.
-    /// What it replaced stays in the effect, to be dropped with it.
+    /// Never fails, since applying the changes checked them. Replaced chunks stay in the effect and
+    /// are dropped with it.
     pub fn publish(&self, state: &mut Arc<TableState>) {
         if self.changes.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! Where compaction moved rows to.
+//! Forwarding addresses: where compaction moved rows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Weak;
@@ -8,12 +8,12 @@ use thalweg_types::RowId;
 use crate::Bitmap;
 use crate::state::SlotToken;
 
-/// Of so many chunks it is remembered where their rows went though no snapshot shows them any
-/// more: transactions of other nodes know rows by their ids, and hold no snapshot here. That takes
-/// at most 8 KiB a chunk.
+/// Number of compacted chunks whose forwards are kept although no snapshot shows the chunks any
+/// more. Transactions of other nodes know rows by their ids and hold no snapshot here. A forward
+/// takes at most 8 KiB.
 const REMEMBERED_MAX: usize = 512;
 
-/// The ways from chunks that are gone to those that have their rows now.
+/// Maps compacted chunks to the chunks that have their rows now.
 #[derive(Default)]
 pub(crate) struct Forwards {
     chunks: HashMap<u32, Forward>,
@@ -21,30 +21,30 @@ pub(crate) struct Forwards {
 
 /// Where the rows of one chunk went.
 pub(crate) struct Forward {
-    /// Alive as long as a snapshot shows the chunk.
+    /// Alive while a snapshot shows the chunk.
     pub token: Weak<SlotToken>,
-    /// A later chunk.
+    /// Number of the chunk that received the rows; always greater than the source's.
     pub target: u32,
-    /// The place of the first row that was taken.
+    /// Offset in the target of the first row that was moved.
     pub start: u32,
     pub taken: Bitmap,
 }
 
 impl Forwards {
-    /// Takes in where the rows of some chunks went, and forgets others that nobody is likely to
-    /// name.
+    /// Records the forwards of compacted chunks, and drops the oldest ones beyond the limit.
     pub fn extend(&mut self, moved: Vec<(u32, Forward)>) {
         self.prune();
-        // From a chunk in which no row was alive no way leads, remembered or not.
+        // A chunk without live rows needs no forward.
         self.chunks.extend(moved.into_iter().filter(|(_, forward)| !forward.taken.is_empty()));
     }
 
+    /// Drops the forward of a chunk, as when its compaction is undone.
     pub fn remove(&mut self, source: u32) {
         self.chunks.remove(&source);
     }
 
-    /// Leads a row on to the first chunk that is there, over several compactions if need be; `None`
-    /// if it was dead when its chunk was compacted, or its way is forgotten.
+    /// Follows a row to the first chunk that exists, over several compactions if need be. `None` if
+    /// the row was dead when its chunk was compacted, or a forward was dropped.
     pub fn follow(&self, mut row: RowId, is_there: impl Fn(u32) -> bool) -> Option<RowId> {
         while !is_there(row.chunk()) {
             let forward = self.chunks.get(&row.chunk())?;
@@ -54,7 +54,7 @@ impl Forwards {
         Some(row)
     }
 
-    /// The old and the new id of each row that was taken from a chunk.
+    /// The old and the new id of each row that was moved out of a chunk.
     pub fn moves(&self, source: u32) -> Vec<(RowId, RowId)> {
         let Some(forward) = self.chunks.get(&source) else { return Vec::new() };
         let places = forward.taken.iter().zip(forward.start..);
@@ -63,12 +63,14 @@ impl Forwards {
             .collect()
     }
 
+    /// Bytes of all forwards.
     pub fn memory_bytes(&self) -> usize {
         let bytes = |forward: &Forward| size_of::<Forward>() + forward.taken.memory_bytes();
         self.chunks.values().map(bytes).sum()
     }
 
-    /// Forgets the oldest of too many ways, but none on which a snapshot's rows went.
+    /// Drops the oldest forwards beyond the limit, except those that rows of a snapshot may need:
+    /// the forward of a chunk that is still shown and all later ones on its path.
     fn prune(&mut self) {
         let mut superfluous = self.chunks.len().saturating_sub(REMEMBERED_MAX);
         if superfluous == 0 {

@@ -1,16 +1,16 @@
-//! The index of a key: which row holds which key.
+//! The index of a key: a hash table from keys to row ids.
 //!
-//! The index follows the *applied* state of a table, the writer's. Its promises:
+//! The index follows the *applied* state of a table, the writer's. Its invariants:
 //!
 //! 1. Every live row without a NULL in the key has an entry, and a key has at most one entry.
-//! 2. An entry stays when its row dies. A new row of the same key takes the entry over and notes
-//!    which row had it (`previous`), so that readers of older snapshots find their row by going
-//!    back step by step. Such notes are kept for the newest chunks only.
-//! 3. Entries go only when compaction drops their dead rows, or when a row is undone that nobody
-//!    saw. The table's removal counter is raised before, while the index is locked.
+//! 2. An entry stays when its row dies. A new row with the same key takes the entry over and notes
+//!    the earlier row (`previous`), so that readers of older snapshots find their row by going back
+//!    step by step. Such notes exist for the newest chunks only.
+//! 3. Entries are removed only when compaction drops their dead rows, or when an unpublished row is
+//!    undone. The table's removal counter is raised before, while the index is locked.
 //!
-//! An entry keeps 32 bits of its key's hash, so that the table grows without looking at rows, and
-//! so that most other keys are told apart without looking at theirs.
+//! An entry stores 32 bits of its key's hash. So the table grows without reading rows, and a lookup
+//! rejects most other keys without reading theirs.
 
 mod bulk;
 
@@ -23,23 +23,22 @@ use crate::previous::{Before, Previous};
 use crate::shared::prefetch;
 pub(crate) use bulk::{ChunkEntries, KnownRows};
 
-/// A power of two. So many that one table's growth is a short pause, and that a bulk load finds the
-/// shard that it fills in a core's own cache, with millions of rows all in all.
+/// A power of two, large enough that growing one shard's table is a short pause, and that a bulk
+/// load of millions of rows keeps the shard that it fills in a core's cache.
 const SHARDS: usize = 256;
 const SHARD_SHIFT: u32 = 32 - SHARDS.trailing_zeros();
 
-/// From how many rows on it pays to visit the shards one after the other.
+/// Minimum number of rows for which visiting the shards one after the other pays.
 const SORTED_ROWS_MIN: usize = 4_096;
 
-/// Keys that are looked for together: memory answers for all of them in the time of a few.
-/// After Chen, Ailamaki, Gibbons, Mowry: "Improving Hash Join Performance through Prefetching"
-/// (ICDE 2004).
+/// Number of keys that are prefetched together, so that their cache misses overlap. After Chen,
+/// Ailamaki, Gibbons, Mowry: "Improving Hash Join Performance through Prefetching" (ICDE 2004).
 pub(crate) const FETCHED_TOGETHER: usize = 32;
 
-/// How many steps a reader goes back before it looks through the chunks instead.
+/// Number of steps that a reader goes back before it scans the chunks instead.
 const STEPS_MAX: usize = 1_024;
 
-/// Ten bytes: no padding between an entry and the next.
+/// Ten bytes, packed so that there is no padding between entries.
 #[derive(Clone, Copy)]
 #[repr(C, packed(2))]
 struct Entry {
@@ -58,8 +57,8 @@ impl Entry {
     }
 }
 
-/// The hash that a shard's table sees. Its shards differ in the upper bits of `hash` only, so the
-/// multiplication spreads the lower ones.
+/// The hash that a shard's table uses. All entries of a shard share the upper bits of `hash`, so
+/// the multiplication spreads the lower ones.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -90,6 +89,7 @@ impl KeyIndex {
         self.inner.read()
     }
 
+    /// Bytes allocated for entries and notes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let inner = self.inner.read();
@@ -98,26 +98,27 @@ impl KeyIndex {
     }
 }
 
-/// What the lock of an index protects.
+/// The part of an index that its lock protects.
 pub(crate) struct IndexInner {
     shards: Vec<HashTable<Entry>>,
     previous: Previous,
 }
 
-/// Rows of a batch that go into an index: a hash, a place and a key each.
+/// Rows of a batch that are inserted into an index, each with a hash, a row id and a key.
 pub(crate) trait NewRows {
     fn len(&self) -> usize;
     /// The hash of a row's key; `None` if the key contains a NULL.
     fn hash(&self, row: usize) -> Option<u32>;
     fn id(&self, row: usize) -> RowId;
-    /// Whether a row that is in the index has the same key.
+    /// True if a row in the index has the same key.
     fn same_key(&self, row: usize, stored: RowId) -> bool;
-    /// Whether a row that is in the index is dead.
+    /// True if a row in the index is dead.
     fn is_dead(&self, stored: RowId) -> bool;
 }
 
 impl IndexInner {
-    /// Adds rows. If one has the key of a live row, adds none and returns that one.
+    /// Adds rows. If one has the key of a live row, adds none and returns its position in the
+    /// batch.
     pub fn insert(&mut self, rows: &impl NewRows) -> Result<(), usize> {
         let order = visiting_order(rows);
         for (done, &row) in order.iter().enumerate() {
@@ -157,8 +158,8 @@ impl IndexInner {
         true
     }
 
-    /// The entry of a key, or the place where it would be. Where a row is known to have had the
-    /// key's entry, and still has it, nothing more is looked for.
+    /// Finds the entry of a key, or where it would be inserted. If a known bucket still holds the
+    /// entry of its row, no search is necessary.
     #[inline]
     pub fn find_slot(
         &mut self,
@@ -181,7 +182,7 @@ impl IndexInner {
         Slotted { hash, entry, previous }
     }
 
-    /// The row that has the entry of a key, dead or alive.
+    /// The row that holds the entry of a key, dead or alive.
     #[inline]
     pub fn find(&self, hash: u32, same_key: impl Fn(RowId) -> bool) -> Option<RowId> {
         let same = |entry: &Entry| entry.hash == hash && same_key(entry.row());
@@ -189,8 +190,8 @@ impl IndexInner {
         shard.find(spread(hash), same).map(|entry| entry.row())
     }
 
-    /// Asks memory for the entries of keys, of which none is looked at: the first of the same tag
-    /// is nearly always the key's.
+    /// Prefetches the entries of keys without comparing them: the first entry with the same tag is
+    /// nearly always the key's.
     #[inline]
     pub fn prefetch(&self, hashes: &[u32]) {
         for &hash in hashes {
@@ -202,7 +203,7 @@ impl IndexInner {
         }
     }
 
-    /// The same for the next ones, where `next` is the first of [`FETCHED_TOGETHER`].
+    /// Prefetches the next [`FETCHED_TOGETHER`] hashes if `next` is the first of such a group.
     #[inline]
     pub fn prefetch_from(&self, hashes: &[u32], next: usize) {
         if next.is_multiple_of(FETCHED_TOGETHER) {
@@ -211,7 +212,7 @@ impl IndexInner {
         }
     }
 
-    /// The entry of a key with this hash, if there is one: hardly ever that of another key.
+    /// An entry with this hash, which hardly ever belongs to another key.
     #[inline]
     pub fn likely(&self, hash: u32) -> Option<Likely> {
         let shard = &self.shards[(hash >> SHARD_SHIFT) as usize];
@@ -223,7 +224,8 @@ impl IndexInner {
         &mut self.shards[(hash >> SHARD_SHIFT) as usize]
     }
 
-    /// Takes a row out as if it had never come: who had its entry before gets it back.
+    /// Removes a row as if it had never been inserted: the row that held its entry before gets it
+    /// back.
     pub fn withdraw(&mut self, hash: u32, row: RowId) {
         let before = self.previous.forget(row);
         let is_row = |entry: &Entry| entry.hash == hash && entry.row() == row;
@@ -236,7 +238,7 @@ impl IndexInner {
         }
     }
 
-    /// Makes sure that a row that lives again has its key's entry.
+    /// Restores the entry of a row that was dead and lives again.
     pub fn revive(&mut self, hash: u32, row: RowId, same_key: impl Fn(RowId) -> bool) {
         let same =
             |entry: &Entry| entry.hash == hash && (entry.row() == row || same_key(entry.row()));
@@ -249,7 +251,7 @@ impl IndexInner {
         }
     }
 
-    /// Gives the entry of a row that compaction moved to its new place, if it still has it.
+    /// Points the entry of a row that compaction moved to its new id, if the row still holds it.
     pub fn repoint(&mut self, hash: u32, from: RowId, to: RowId) {
         let is_row = |entry: &Entry| entry.hash == hash && entry.row() == from;
         if let Some(entry) = self.shard(hash).find_mut(spread(hash), is_row) {
@@ -258,7 +260,7 @@ impl IndexInner {
         }
     }
 
-    /// Takes back what [`repoint`](Self::repoint) did.
+    /// Reverts [`repoint`](Self::repoint).
     pub fn repoint_back(&mut self, hash: u32, from: RowId, to: RowId) {
         self.previous.forget(to);
         let is_row = |entry: &Entry| entry.hash == hash && entry.row() == to;
@@ -267,7 +269,7 @@ impl IndexInner {
         }
     }
 
-    /// Drops the entry of a dead row that compaction left out, if it still has it.
+    /// Removes the entry of a dead row that compaction dropped, if the row still holds it.
     pub fn drop_dead(&mut self, hash: u32, row: RowId) {
         let is_row = |entry: &Entry| entry.hash == hash && entry.row() == row;
         if let Ok(entry) = self.shard(hash).find_entry(spread(hash), is_row) {
@@ -275,9 +277,10 @@ impl IndexInner {
         }
     }
 
-    /// The rows that may hold a key with this hash and that a reader sees, dead or alive.
+    /// Reports the rows that may have a key with this hash and that a reader sees, dead or alive.
     ///
-    /// False if there may be one that is not found this way.
+    /// Returns false if there may be further ones, because notes are missing or the way back is too
+    /// long.
     pub fn candidates(
         &self,
         hash: u32,
@@ -309,14 +312,14 @@ impl IndexInner {
     }
 }
 
-/// Where an entry lay a moment ago, and of which row it was.
+/// The bucket of an entry a moment ago, and its row.
 #[derive(Clone, Copy)]
 pub(crate) struct Likely {
     bucket: usize,
     pub row: RowId,
 }
 
-/// A key's place in an index, with or without an entry.
+/// The slot of a key in an index, with or without an entry.
 pub(crate) struct Slotted<'a> {
     hash: u32,
     entry: TableEntry<'a, Entry>,
@@ -324,7 +327,7 @@ pub(crate) struct Slotted<'a> {
 }
 
 impl Slotted<'_> {
-    /// The row that has the entry, dead or alive.
+    /// The row that holds the entry, dead or alive.
     #[inline]
     pub fn row(&self) -> Option<RowId> {
         match &self.entry {
@@ -333,7 +336,7 @@ impl Slotted<'_> {
         }
     }
 
-    /// Gives a row the entry.
+    /// Points the entry to a row; notes the row that held it before.
     #[inline]
     pub fn fill(self, row: RowId) {
         match self.entry {
@@ -348,7 +351,7 @@ impl Slotted<'_> {
     }
 }
 
-/// The rows in their order, or grouped by shard if they are many.
+/// The order in which rows are inserted: as they are, or grouped by shard if they are many.
 fn visiting_order(rows: &impl NewRows) -> Vec<u32> {
     let length = u32::try_from(rows.len()).expect("a batch has less than 2^32 rows");
     if rows.len() < SORTED_ROWS_MIN {

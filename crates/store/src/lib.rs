@@ -1,8 +1,8 @@
 //! Tables in memory: chunks, keys, versions, compaction.
 //!
 //! A table has two halves. The writer's, [`Table`], belongs to the transaction thread. The
-//! readers', [`TableState`], is a version that never changes: a snapshot is a clone of an `Arc` of
-//! it. What the writer applies is noted in an [`Effect`], and either published to the readers' half
+//! readers', [`TableState`], is an immutable version: a snapshot is a clone of an `Arc` of it. An
+//! [`Effect`] records the changes that the writer applies. It is published to the readers' half
 //! once it is durable, or undone.
 //!
 //! ```text
@@ -10,16 +10,16 @@
 //!                                         └──►  Table::undo
 //! ```
 //!
-//! Rows lie in chunks of at most 65,536 rows. An [`OpenChunk`] grows while readers look at the rows
-//! that their snapshot shows; a [`ClosedChunk`] is immutable, with zones and dictionaries. Dead
-//! rows are marked in a [`Bitmap`] for each chunk and version.
+//! Rows lie in chunks of at most 65,536 rows. An [`OpenChunk`] grows while readers see the rows
+//! that their snapshot shows; a [`ClosedChunk`] is immutable, with zones and dictionaries. A
+//! [`Bitmap`] for each chunk and version marks dead rows.
 //!
-//! Promises: a `TableState` that somebody holds never changes; no reader waits for a writer, except
-//! for the moment in which an index is changed; keys are unique among live rows; memory of dead
-//! rows comes back through compaction ([`plan_compaction`]).
+//! Invariants: a `TableState` never changes while it is shared; no reader waits for a writer,
+//! except for the moment in which an index is changed; keys are unique among live rows; compaction
+//! frees the memory of dead rows ([`plan_compaction`]).
 //!
-//! Absent on purpose: I/O, time, threads, transactions. [`codec`] says how rows and chunks look as
-//! bytes; where these go is somebody else's business.
+//! Absent on purpose: I/O, time, threads, transactions. [`codec`] defines the bytes of rows and
+//! chunks; other crates write them.
 
 #![deny(unsafe_code)]
 

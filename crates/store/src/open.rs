@@ -1,4 +1,4 @@
-//! Open chunks: rows that one writer appends while readers look at those that are published.
+//! Open chunks: one writer appends rows while readers see the published ones.
 
 mod column;
 
@@ -15,7 +15,7 @@ use crate::cell::Cell;
 use crate::order::Runs;
 use column::{ColumnWriter, SharedColumn};
 
-/// How many rows a new chunk has room for at least; it doubles when they are used up.
+/// Minimum capacity of a new chunk, in rows; it doubles when it is full.
 const FIRST_ROWS_MIN: usize = 128;
 
 /// The readers' half of an open chunk.
@@ -30,14 +30,14 @@ pub struct OpenChunk {
     runs: Runs,
 }
 
-/// The columns in one allocation each. When it is full, a larger one takes its place and begins
-/// with the same rows; readers that hold the smaller one keep it.
+/// The columns, with one allocation each. When it is full, a larger one replaces it and starts with
+/// the same rows; readers of the smaller one keep it.
 struct Generation {
     columns: Vec<SharedColumn>,
 }
 
 impl OpenChunk {
-    /// Some rows of some columns, all of them appended already.
+    /// Reads a range of rows of the projected columns. All of the rows must have been appended.
     #[must_use]
     pub fn columns(&self, projection: &[usize], rows: Range<usize>) -> Vec<ArrayRef> {
         let generation = Arc::clone(&self.generation.read());
@@ -50,22 +50,24 @@ impl OpenChunk {
             .collect()
     }
 
+    /// Number of columns.
     #[must_use]
     pub fn column_count(&self) -> usize {
         self.schema.fields().len()
     }
 
-    /// Notes that the first `rows` rows are visible to readers, for ever.
+    /// Marks the first `rows` rows as visible to readers, for good.
     pub(crate) fn publish(&self, rows: u32) {
         self.published.fetch_max(rows, Ordering::Release);
     }
 
-    /// How many rows are visible to readers.
+    /// Number of rows that are visible to readers.
     #[must_use]
     pub fn published(&self) -> u32 {
         self.published.load(Ordering::Acquire)
     }
 
+    /// Bytes allocated for columns and runs.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let columns = &self.generation.read().columns;
@@ -78,7 +80,7 @@ impl OpenChunk {
     }
 }
 
-/// The writer's half of an open chunk: there is one for each, and it is never shared.
+/// The writer's half of an open chunk: exactly one exists for each, and it is never shared.
 pub(crate) struct Appender {
     chunk: Arc<OpenChunk>,
     columns: Vec<ColumnWriter>,
@@ -87,7 +89,7 @@ pub(crate) struct Appender {
 }
 
 impl Appender {
-    /// An empty chunk for rows of `schema`, of which `expected` are likely to come.
+    /// An empty chunk of `schema` with room for `expected` rows.
     pub fn new(schema: &SchemaRef, expected: usize) -> Appender {
         let capacity = expected.next_power_of_two().clamp(FIRST_ROWS_MIN, RowId::CHUNK_ROWS);
         let columns: Vec<ColumnWriter> =
@@ -101,19 +103,22 @@ impl Appender {
         Appender { chunk, columns, rows: 0, capacity }
     }
 
+    /// The readers' half.
     pub fn chunk(&self) -> &Arc<OpenChunk> {
         &self.chunk
     }
 
+    /// Number of appended rows, published or not.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
+    /// Number of rows that fit until the chunk has 65,536.
     pub fn room(&self) -> usize {
         RowId::CHUNK_ROWS - self.rows
     }
 
-    /// Appends rows of the chunk's schema, of which there must be no more than there is room for.
+    /// Appends rows of the chunk's schema. Panics if they do not fit.
     pub fn append(&mut self, rows: &RecordBatch) {
         assert!(rows.num_rows() <= self.room(), "the caller splits what does not fit");
         self.reserve(self.rows + rows.num_rows());
@@ -134,7 +139,7 @@ impl Appender {
         *self.chunk.generation.write() = Arc::new(generation(&self.columns));
     }
 
-    /// Forgets the rows at `rows` and above, which no reader has seen.
+    /// Removes the rows at `rows` and above, which must be unpublished.
     pub fn rewind(&mut self, rows: usize) {
         assert!(rows <= self.rows, "rewinding goes backwards");
         assert!(rows >= self.chunk.published() as usize, "published rows are never undone");
@@ -144,7 +149,7 @@ impl Appender {
         self.rows = rows;
     }
 
-    /// Some rows, in memory of their own: rows that are not published may still be forgotten.
+    /// Copies a range of rows, so that they survive a rewind of unpublished rows.
     pub fn copy(&self, rows: Range<usize>) -> Vec<ArrayRef> {
         assert!(rows.end <= self.rows, "the rows have been appended");
         let fields = self.chunk.schema.fields();
@@ -152,7 +157,7 @@ impl Appender {
         columns.map(|(column, field)| column.copy(field.data_type(), rows.clone())).collect()
     }
 
-    /// One value, of rows that are not published yet too.
+    /// One value, also of rows that are not published yet.
     pub fn cell(&self, column: usize, row: usize) -> Cell<'_> {
         assert!(row < self.rows, "the row has been appended");
         self.columns[column].cell(self.chunk.schema.field(column).data_type(), row)

@@ -1,17 +1,18 @@
-//! Rows of chunks in the order of an index.
+//! Sorted access to the rows of chunks, in the order of an index.
 //!
-//! An index has no structure of its own. Of each chunk it has a *run*: the places of the chunk's
-//! rows, in the index's order, two bytes a row. A closed chunk never changes, so that its run is
-//! right for ever, for every snapshot that shows the chunk, and follows from the chunk alone: no
-//! write touches it, no undo takes it back, and the log knows nothing of it. Ranges are found by
-//! binary search in each chunk, an order over many chunks by merging their runs.
+//! An index has no structure of its own. For each chunk it has a *run*: the offsets of the chunk's
+//! rows, in the index's order, two bytes a row. A closed chunk never changes, so its run stays
+//! valid for every snapshot that shows the chunk and follows from the chunk alone. No write updates
+//! it, no undo reverts it, and it is not logged. A range is found by binary search in each chunk,
+//! an order over many chunks by merging their runs.
 //!
-//! Of an open chunk, a run has the first rows, which are published and therefore stay. The others
-//! are looked at one by one, and taken into the run when they have become many.
+//! The run of an open chunk covers its first rows, which are published and therefore stay. The
+//! others are scanned one by one, and merged into the run when there are many.
 //!
-//! Promises: what is found is exactly what a snapshot shows within a range, compared as PostgreSQL
-//! compares (-0 equals 0, NaN equals NaN and is greater than all numbers). A run is made by whoever
-//! asks for it first; [`ClosedChunk::prepare`](crate::ClosedChunk::prepare) asks in time.
+//! Invariants: a search returns exactly the rows of a snapshot within a range, compared as
+//! PostgreSQL does (-0 equals 0, NaN equals NaN and is greater than all numbers). The first search
+//! that needs a run builds it; [`ClosedChunk::prepare`](crate::ClosedChunk::prepare) builds it
+//! ahead of time.
 
 mod merge;
 mod run;
@@ -29,7 +30,7 @@ pub use merge::InOrder;
 pub(crate) use run::Runs;
 pub use search::{Hits, KeyRange};
 
-/// Whether rows can be kept in the order of values of a type.
+/// True if an index can sort values of the type.
 #[must_use]
 pub fn is_ordered(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Array(_) | DataType::Interval | DataType::Json)
@@ -63,7 +64,7 @@ impl<'a> Rows<'a> {
         Rows { values, orders }
     }
 
-    /// The value of the index's column of that number.
+    /// The value of a row in a column of the index, given by its number there.
     #[inline]
     fn cell(&self, column: usize, place: u16) -> Cell<'_> {
         match &self.values {
@@ -72,7 +73,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// How a row of this chunk stands to one of another, or of the same.
+    /// Compares a row of this chunk with one of another or the same chunk.
     fn compare(&self, place: u16, other: &Rows<'_>, other_place: u16) -> Ordering {
         let columns = self.orders.iter().enumerate();
         let compared = columns.map(|(column, order)| {
@@ -82,9 +83,9 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Runs that are made before somebody waits for them.
+/// Builds runs ahead of the searches that need them.
 impl TableState {
-    /// Makes what is missing of the runs of an index, also of one that the table has not yet.
+    /// Builds the missing runs of an index, which the table need not have yet.
     pub fn prepare(&self, index: &Index, workers: &dyn Workers) {
         let positions = self.schema().key_positions(&index.key);
         let slots = self.slots();
@@ -95,7 +96,7 @@ impl TableState {
 }
 
 impl ClosedChunk {
-    /// Makes the runs of a table's indexes. Takes some milliseconds each; any thread may do it.
+    /// Builds the runs of a table's indexes. Takes some milliseconds each; any thread may do it.
     pub fn prepare(self: &Arc<Self>, schema: &TableSchema) {
         let chunk = Chunk::Closed(Arc::clone(self));
         for index in &schema.indexes {
@@ -104,7 +105,7 @@ impl ClosedChunk {
     }
 }
 
-/// How two values of a column stand in an index that has the column in `order`.
+/// Compares two values of an index column that is sorted by `order`.
 #[inline]
 fn compare(left: &Cell<'_>, right: &Cell<'_>, order: ValueOrder) -> Ordering {
     let ascending = match (left, right) {
@@ -118,7 +119,7 @@ fn compare(left: &Cell<'_>, right: &Cell<'_>, order: ValueOrder) -> Ordering {
     if order.descending { ascending.reverse() } else { ascending }
 }
 
-/// Places of rows, in the order of an index.
+/// Offsets of rows, in the order of an index.
 pub(crate) type Run = Arc<[u16]>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a transaction that is still open makes of a table, for itself alone.
+//! Uncommitted states of a table, which only their own transaction sees.
 
 use std::sync::Arc;
 
@@ -9,17 +9,18 @@ use crate::state::PRIVATE_CHUNKS;
 use crate::widen::Widener;
 use crate::{Chunk, ChunkView, ClosedChunk, TableState};
 
-/// A value that the count of removals never has: indexes then decide nothing by themselves.
+/// A value that the removal counter never has. With it, readers search the chunks for keys that an
+/// index does not find.
 const NEVER: u64 = u64::MAX;
 
 impl TableState {
-    /// A table without rows, such as a transaction that creates one sees.
+    /// A table without rows, as a transaction sees that creates one.
     #[must_use]
     pub fn empty(schema: Arc<TableSchema>) -> TableState {
         TableState::new(schema)
     }
 
-    /// The same table without its rows.
+    /// Copy of this state without its rows.
     #[must_use]
     pub fn truncated(&self) -> TableState {
         let mut state = self.clone();
@@ -27,11 +28,11 @@ impl TableState {
         state
     }
 
-    /// The same rows under another schema; see [`Table::alter`](crate::Table::alter). Added keys
-    /// are checked only when the change is applied to the table itself.
+    /// Copy of this state under another schema; see [`Table::alter`](crate::Table::alter). Added
+    /// keys are checked only when the change is applied to the table itself.
     ///
     /// # Errors
-    /// Where a value for existing rows has another type than its column.
+    /// If a value for existing rows has another type than its column.
     pub fn altered(
         &self,
         schema: Arc<TableSchema>,
@@ -48,7 +49,7 @@ impl TableState {
         Ok(state)
     }
 
-    /// Whether a chunk belongs to one transaction only.
+    /// True if a chunk belongs to one transaction only.
     #[must_use]
     pub const fn is_private(chunk: u32) -> bool {
         chunk >= PRIVATE_CHUNKS
@@ -56,7 +57,7 @@ impl TableState {
 }
 
 impl ChunkView {
-    /// All rows of the view, dead ones too, as a closed chunk.
+    /// Copies all rows of the view, dead ones too, into a closed chunk. A closed chunk is shared.
     #[must_use]
     pub fn to_closed(&self) -> Arc<ClosedChunk> {
         match self.chunk() {

@@ -1,33 +1,33 @@
-//! Which row held an index entry before another took it over.
+//! Remembers which row held an index entry before another took it over.
 
 use std::collections::VecDeque;
 
 use thalweg_types::RowId;
 
-/// For how many chunks the notes are kept: 8 MiB at most.
+/// Number of chunks with notes: 8 MiB at most.
 pub(crate) const CHUNKS_MAX: usize = 16;
 
 /// Notes for the rows of the newest chunks.
 #[derive(Default)]
 pub(crate) struct Previous {
-    /// Ascending by the chunk's number. A row's note is the number of the row before plus one; 0
-    /// stands for none.
+    /// Ascending by chunk number. A row's note is the id of the earlier row plus one; 0 means none.
     chunks: VecDeque<(u32, Vec<u64>)>,
-    /// The notes of chunks below this number may have been dropped.
+    /// Notes of chunks below this number may have been dropped.
     forgotten_below: u32,
 }
 
-/// Who held an entry before a row.
+/// The row that held an entry before another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     Row(RowId),
     /// The row was the first with its key.
     Nothing,
-    /// It is not known any more.
+    /// The note was dropped.
     Forgotten,
 }
 
 impl Previous {
+    /// Notes that `row` took over the entry of `before`. Ignored if the chunk of `row` is too old.
     pub fn note(&mut self, row: RowId, before: RowId) {
         // Nearly all rows go to the newest chunk.
         let newest = self.chunks.back_mut().filter(|(number, _)| *number == row.chunk());
@@ -45,6 +45,7 @@ impl Previous {
         notes[place] = before.0 + 1;
     }
 
+    /// The row whose entry `row` took over.
     pub fn before(&self, row: RowId) -> Before {
         if row.chunk() < self.forgotten_below {
             return Before::Forgotten;
@@ -56,7 +57,7 @@ impl Previous {
         }
     }
 
-    /// Takes a row's note back.
+    /// Removes a row's note and returns it.
     pub fn forget(&mut self, row: RowId) -> Before {
         let before = self.before(row);
         if let Before::Row(_) = before {
@@ -70,7 +71,7 @@ impl Previous {
         before
     }
 
-    /// The notes of a chunk; `None` if the chunk is older than all that are kept.
+    /// The notes of a chunk; `None` if the chunk is older than all that have notes.
     fn notes_for(&mut self, chunk: u32) -> Option<&mut Vec<u64>> {
         if chunk < self.forgotten_below {
             return None;
@@ -87,6 +88,7 @@ impl Previous {
         Some(&mut self.chunks[place].1)
     }
 
+    /// Bytes allocated for notes.
     pub fn memory_bytes(&self) -> usize {
         self.chunks.iter().map(|(_, notes)| notes.capacity() * 8).sum()
     }

@@ -1,6 +1,6 @@
-//! Memory that one writer extends while readers look at its beginning.
+//! Memory that one writer extends while readers see its beginning.
 //!
-//! All `unsafe` code of the crate is in files below this one; each states its invariants.
+//! Contains all `unsafe` code of the crate; each file states its invariants.
 
 mod bits;
 mod bytes;

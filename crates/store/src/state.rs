@@ -1,4 +1,4 @@
-//! The readers' half of a table: what one snapshot shows.
+//! The readers' half of a table: one version of its rows.
 
 mod moved;
 mod private;
@@ -23,11 +23,11 @@ pub(crate) use moved::concurrent_update;
 use private::PrivateKeys;
 pub use view::ChunkView;
 
-/// Chunks of a transaction's own are numbered from here on; no table ever gets that far.
+/// The first number of private chunks, those of a transaction's own; no table gets that far.
 pub const PRIVATE_CHUNKS: u32 = 1 << 31;
 
-/// One version of a table. It never changes once it is shared: a writer or a transaction that
-/// wants another one changes a clone, which shares all chunks.
+/// One version of a table. It never changes once it is shared: a writer or a transaction that needs
+/// another one changes a clone, which shares all chunks.
 #[derive(Clone)]
 pub struct TableState {
     schema: Arc<TableSchema>,
@@ -37,90 +37,95 @@ pub struct TableState {
     keys: Arc<[StateKey]>,
     private_keys: PrivateKeys,
     live: usize,
-    /// All live rows of this version were in the indexes when the counter stood here.
+    /// All live rows of this version were in the indexes when the removal counter had this value.
     removals_seen: u64,
     removals: Arc<AtomicU64>,
-    /// Shared by all versions: the number that the next new chunk takes.
+    /// Shared by all versions: the number of the next new chunk.
     next_chunk: Arc<AtomicU32>,
-    /// Shared by all versions: the ways from older ones to newer ones.
+    /// Shared by all versions: where compaction moved rows.
     forwards: Arc<RwLock<Forwards>>,
     identities: Arc<Identities>,
 }
 
-/// A chunk's place in a table.
+/// A chunk of a table, with its number, visible length and dead rows.
 #[derive(Clone)]
 pub(crate) struct Slot {
     pub number: u32,
     pub chunk: Chunk,
-    /// Shared by all versions of the slot: who holds it may hold row ids of the chunk.
+    /// Shared by all versions of the slot: its holders may hold row ids of the chunk.
     pub token: Arc<SlotToken>,
     pub length: u32,
     pub dead: Option<Arc<Bitmap>>,
 }
 
-/// Says by being alive that a snapshot shows a chunk.
+/// Its strong count tells whether a snapshot still shows the chunk.
 pub(crate) struct SlotToken;
 
-/// A key of the table, its index and the places of its columns.
+/// A key of the table, its index and the positions of its columns.
 pub(crate) struct StateKey {
     pub index: Arc<KeyIndex>,
     pub positions: Vec<usize>,
 }
 
 impl Slot {
+    /// A slot without dead rows that shows the first `length` rows of a chunk.
     pub fn new(number: u32, chunk: Chunk, length: u32) -> Slot {
         Slot { number, chunk, token: Arc::new(SlotToken), length, dead: None }
     }
 
+    /// A slot that shows all rows of a closed chunk.
     pub fn closed(number: u32, chunk: Arc<ClosedChunk>) -> Slot {
         let length = chunk.rows() as u32;
         Slot::new(number, Chunk::Closed(chunk), length)
     }
 
-    /// Some columns, dead rows included.
+    /// The projected columns, dead rows included.
     pub fn columns(&self, projection: &[usize]) -> Vec<ArrayRef> {
         self.chunk.columns(projection, 0..self.length as usize)
     }
 
-    /// Notes that readers see the slot's rows from now on.
+    /// Publishes the slot's rows to readers.
     pub fn publish(&self) {
         if let Chunk::Open(chunk) = &self.chunk {
             chunk.publish(self.length);
         }
     }
 
+    /// True if the row is marked dead.
     #[inline]
     pub fn is_dead(&self, place: u32) -> bool {
         self.dead.as_ref().is_some_and(|dead| dead.contains(place))
     }
 
-    /// Whether the slot shows a row and it is not dead.
+    /// True if the slot shows the row and it is not dead.
     #[inline]
     pub fn is_live(&self, place: u16) -> bool {
         u32::from(place) < self.length && !self.is_dead(place.into())
     }
 
+    /// Number of dead rows.
     pub fn dead_rows(&self) -> u32 {
         self.dead.as_ref().map_or(0, |dead| dead.len())
     }
 
+    /// Number of live rows.
     pub fn live_rows(&self) -> u32 {
         self.length - self.dead_rows()
     }
 
-    /// Whether a row that is alive has NULL in a column.
+    /// True if a live row has NULL in the column.
     pub fn has_live_null(&self, column: usize) -> bool {
         let column = &self.columns(&[column])[0];
         (0..self.length).any(|place| column.is_null(place as usize) && !self.is_dead(place))
     }
 
-    /// Marks a row dead; false if it was already.
+    /// Marks a row dead; returns false if it was already.
     pub fn kill(&mut self, place: u32) -> bool {
         debug_assert!(place < self.length);
         Arc::make_mut(self.dead.get_or_insert_default()).insert(place)
     }
 
-    /// Marks rows of this slot dead that are all alive.
+    /// Marks rows of this slot dead. Panics unless all are alive.
     fn kill_all(&mut self, rows: &[RowId]) {
         let dead = Arc::make_mut(self.dead.get_or_insert_default());
         for row in rows {
@@ -159,11 +164,13 @@ impl TableState {
         state
     }
 
+    /// The table's schema as of this version.
     #[must_use]
     pub fn schema(&self) -> &Arc<TableSchema> {
         &self.schema
     }
 
+    /// The schema of record batches of this version.
     #[must_use]
     pub fn arrow_schema(&self) -> &SchemaRef {
         &self.arrow_schema
@@ -175,31 +182,31 @@ impl TableState {
         &self.identities
     }
 
-    /// The number that the table's next new chunk takes, which none has had, also of those that are
-    /// gone: whoever knows a row by its id must not take another one for it.
+    /// The number of the table's next new chunk. Numbers are never reused, even after a chunk is
+    /// removed, so that a row id never comes to denote another row.
     #[must_use]
     pub fn next_chunk(&self) -> u32 {
         self.next_chunk.load(Ordering::Acquire)
     }
 
-    /// How many rows are alive.
+    /// Number of live rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.live
     }
 
-    /// All chunks, ascending by number, a transaction's own last.
+    /// All chunks, ascending by number; private chunks come last.
     pub fn chunks(&self) -> impl ExactSizeIterator<Item = ChunkView> + '_ {
         self.slots.iter().map(|slot| ChunkView::new(slot.clone()))
     }
 
+    /// The chunk of that number; `None` if this version does not show it.
     #[must_use]
     pub fn chunk(&self, number: u32) -> Option<ChunkView> {
         self.slot(number).map(|slot| ChunkView::new(slot.clone()))
     }
 
-    /// The memory of the rows, of the marks of dead ones, of the ways to moved ones and of the
-    /// indexes.
+    /// Bytes of the rows, dead-row bitmaps, forwards of moved rows and indexes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let chunks: usize = self
@@ -214,10 +221,9 @@ impl TableState {
         chunks + ways + self.keys.iter().map(|key| key.index.memory_bytes()).sum::<usize>()
     }
 
-    /// Marks rows dead in this clone alone: the changes of a transaction that is not committed.
+    /// Marks rows dead in this clone alone: changes of an uncommitted transaction.
     ///
-    /// Rows that are dead already stay so. Row ids that this state does not show are an error of
-    /// the caller.
+    /// Rows that are dead already stay so. Panics if this state does not show one of the rows.
     pub fn kill_private(&mut self, rows: &[RowId]) {
         for &row in rows {
             let slot = self.slot_mut(row.chunk()).expect("the row is one of this state's");
@@ -227,7 +233,7 @@ impl TableState {
         }
     }
 
-    /// Adds a chunk to this clone alone, and returns its number, at least [`PRIVATE_CHUNKS`].
+    /// Adds a chunk to this clone alone and returns its number, at least [`PRIVATE_CHUNKS`].
     pub fn add_private_chunk(&mut self, chunk: Arc<ClosedChunk>) -> u32 {
         assert_eq!(chunk.column_count(), self.schema.columns.len(), "the table's columns");
         let last = self.slots.last().map_or(0, |slot| slot.number);
@@ -260,7 +266,7 @@ impl TableState {
 
     #[inline]
     fn place(&self, number: u32) -> Result<usize, usize> {
-        // Without gaps the place follows from the first number.
+        // Without gaps the position follows from the first number.
         let guess = number.wrapping_sub(self.slots.first().map_or(0, |slot| slot.number)) as usize;
         if self.slots.get(guess).is_some_and(|slot| slot.number == number) {
             return Ok(guess);
@@ -277,7 +283,7 @@ impl TableState {
         self.place(number).ok().map(|place| &mut self.slots[place])
     }
 
-    /// Whether the state shows a row, dead or alive.
+    /// True if the state shows the row, dead or alive.
     pub(crate) fn shows(&self, row: RowId) -> bool {
         self.slot(row.chunk()).is_some_and(|slot| row.row() < slot.length)
     }
@@ -288,9 +294,9 @@ impl TableState {
     }
 }
 
-/// Changes, of the writer's own state and of a clone that is about to be published.
+/// Changes of the writer's own state and of a clone that is about to be published.
 impl TableState {
-    /// Does what a change says.
+    /// Applies a change.
     pub(crate) fn apply(&mut self, change: &Change) {
         match change {
             Change::Extended { slot, .. } => self.extend(slot),
@@ -315,7 +321,7 @@ impl TableState {
         self.removals_seen = removals;
     }
 
-    /// Marks a row dead; false if it was already, or is not shown.
+    /// Marks a row dead; returns false if it was already, or is not shown.
     pub(crate) fn kill(&mut self, row: RowId) -> bool {
         let killed = self
             .slot_mut(row.chunk())
@@ -324,8 +330,8 @@ impl TableState {
         killed
     }
 
-    /// Marks rows dead that are all alive. Of rows of one chunk that follow each other, the chunk
-    /// is looked for once.
+    /// Marks rows dead that are all alive. Consecutive rows of one chunk need one lookup of the
+    /// chunk.
     pub(crate) fn kill_all(&mut self, rows: &[RowId]) {
         for rows in rows.chunk_by(|left, right| left.chunk() == right.chunk()) {
             let slot = self.slot_mut(rows[0].chunk()).expect("rows that live are shown");
@@ -339,7 +345,8 @@ impl TableState {
         self.live += 1;
     }
 
-    /// Shows more rows of an open chunk, which may be new, or take a closed one's place.
+    /// Shows more rows of an open chunk, which may be new, or replaces a closed one that was
+    /// reopened.
     fn extend(&mut self, longer: &Slot) {
         match self.place(longer.number) {
             Ok(place) => {
@@ -353,7 +360,7 @@ impl TableState {
         }
     }
 
-    /// Shows fewer rows of an open chunk again, or none of it.
+    /// Undoes [`extend`](Self::extend): shows fewer rows of an open chunk; removes it at length 0.
     pub(crate) fn shorten(&mut self, number: u32, length: u32) {
         let place = self.place(number).expect("the chunk that is undone is there");
         let slot = &mut self.slots[place];
@@ -377,12 +384,12 @@ impl TableState {
         slot
     }
 
-    /// Puts another form of the same rows in a chunk's place.
+    /// Replaces a chunk by another form of the same rows.
     pub(crate) fn replace_chunk(&mut self, number: u32, chunk: Chunk) {
         self.slot_mut(number).expect("the chunk that is replaced is there").chunk = chunk;
     }
 
-    /// Drops all rows, and starts with new indexes: the old ones go on serving older states.
+    /// Removes all rows and starts with new indexes; the old ones keep serving older states.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
         self.live = 0;
@@ -390,7 +397,7 @@ impl TableState {
         self.renew_keys();
     }
 
-    /// Takes over another schema. The caller has given all chunks its columns.
+    /// Switches to another schema. The caller has replaced all chunks with its columns.
     pub(crate) fn set_schema(&mut self, schema: Arc<TableSchema>) {
         self.identities.adopt(&schema);
         self.arrow_schema = arrow_schema(&schema);
@@ -398,9 +405,9 @@ impl TableState {
         self.renew_keys();
     }
 
-    /// The keys of the schema: those that were there keep their index, others get an empty one.
+    /// Builds the keys of the schema: existing ones keep their index, new ones get an empty one.
     fn renew_keys(&mut self) {
-        // Each goes on as one key: two keys may have the same columns.
+        // Each index is reused once, since two keys may have the same columns.
         let mut old: Vec<Arc<KeyIndex>> =
             self.keys.iter().map(|key| Arc::clone(&key.index)).collect();
         let keys = self.schema.keys().map(|key| {

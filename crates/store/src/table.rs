@@ -28,26 +28,26 @@ pub use seal::FullChunk;
 
 /// The writer's half of a table, owned by the transaction thread.
 ///
-/// It is ahead of what readers see: each change is applied here first and noted in an [`Effect`],
-/// which is published once the change is durable, or undone.
+/// It is ahead of what readers see: each change is applied here first and recorded in an
+/// [`Effect`], which is published once the change is durable, or undone.
 pub struct Table {
     applied: TableState,
-    /// The writers of open chunks, also of full ones that no closed chunk has replaced yet.
+    /// The writers of open chunks, and of full ones that no closed chunk has replaced yet.
     opened: Vec<Opened>,
-    /// The open chunk that takes the next rows.
+    /// The open chunk that receives the next rows.
     open: Option<u32>,
 }
 
-/// An open chunk's writer, and the chunk's number.
+/// The writer of an open chunk, and the chunk's number.
 pub(crate) struct Opened {
     pub number: u32,
     pub appender: Appender,
-    /// Whether somebody is making a closed chunk of it.
+    /// True if [`Table::take_full`] has handed the chunk out to be closed.
     pub given: bool,
 }
 
 impl Table {
-    /// An empty table, and what its readers see of it.
+    /// An empty table, and the first state for its readers.
     #[must_use]
     pub fn new(schema: Arc<TableSchema>) -> (Table, Arc<TableState>) {
         let applied = TableState::new(schema);
@@ -62,6 +62,7 @@ impl Table {
         &self.applied
     }
 
+    /// The schema with all changes, published or not.
     #[must_use]
     pub fn schema(&self) -> &Arc<TableSchema> {
         self.applied.schema()
@@ -73,13 +74,13 @@ impl Table {
         self.applied.identities()
     }
 
-    /// The number that the next new chunk takes.
+    /// The number of the next new chunk.
     #[must_use]
     pub fn next_chunk(&self) -> u32 {
         self.applied.next_chunk()
     }
 
-    /// Makes sure that no new chunk takes a number below `next`.
+    /// Ensures that new chunks have numbers from `next` on.
     pub fn raise_next_chunk(&mut self, next: u32) {
         self.applied.chunk_numbers().fetch_max(next, Ordering::AcqRel);
     }
@@ -116,7 +117,7 @@ impl Table {
         self.cell_in(self.slot_of(row), row, column)
     }
 
-    /// The same of a row whose slot was looked up.
+    /// Like [`cell`](Self::cell), for a row whose slot is known.
     #[inline]
     fn cell_in<'a>(&'a self, slot: &'a Slot, row: RowId, column: usize) -> Cell<'a> {
         match &slot.chunk {
@@ -125,7 +126,7 @@ impl Table {
         }
     }
 
-    /// One value of a column of integers without NULLs, of a row that has been applied.
+    /// One value of a column of integers without NULLs, for a row that has been applied.
     #[inline]
     fn integer_in<T: ArrowPrimitiveType<Native: Into<i64>>>(
         &self,

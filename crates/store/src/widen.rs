@@ -1,4 +1,4 @@
-//! Chunks of one schema as chunks of another.
+//! Converts chunks from one schema to another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::ClosedChunk;
 use crate::arrow_types::arrow_type;
 use crate::closed::Column;
 
-/// Makes chunks of a new schema out of chunks of an old one, sharing the columns that stay.
+/// Builds chunks of a new schema from chunks of an old one, sharing the columns that stay.
 pub(crate) struct Widener {
     columns: Vec<Source>,
 }
 
-/// Where a column of the new schema comes from.
+/// The source of a column of the new schema.
 enum Source {
     Old(usize),
-    /// The same value for all rows; chunks of equally many rows share a column.
+    /// One value for all rows; chunks of equally many rows share a column.
     Constant {
         value: ArrayRef,
         made: Mutex<HashMap<usize, Arc<Column>>>,
@@ -28,6 +28,7 @@ enum Source {
 }
 
 impl Widener {
+    /// Plans the conversion. Fails if a column's type changes or an added value has another type.
     pub fn new(
         old: &TableSchema,
         new: &TableSchema,
@@ -56,6 +57,7 @@ impl Widener {
         Ok(Widener { columns: columns.collect::<Result<_>>()? })
     }
 
+    /// Converts one chunk, which must have the old schema.
     pub fn widen(&self, chunk: &ClosedChunk) -> Arc<ClosedChunk> {
         let columns = self.columns.iter().map(|source| source.column(chunk)).collect();
         Arc::new(chunk.with_columns(columns))

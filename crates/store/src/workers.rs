@@ -1,12 +1,12 @@
-//! Work that falls into independent pieces, for whoever has threads to do it.
+//! An interface to threads for work that splits into independent pieces.
 
-/// Does pieces of work, on as many threads as it likes.
+/// Runs pieces of work, on as many threads as the implementation likes.
 pub trait Workers {
-    /// Calls `work` once with each number below `pieces`, and returns when all calls have.
+    /// Calls `work` once with each number below `pieces`, and returns when all calls have returned.
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync));
 }
 
-/// The calling thread, which does one piece after the other.
+/// Runs all pieces on the calling thread, one after the other.
 pub struct ThisThread;
 
 impl Workers for ThisThread {

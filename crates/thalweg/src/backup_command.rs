@@ -30,6 +30,7 @@ pub struct BackupArguments {
     target: PathBuf,
 }
 
+/// Runs `thalweg backup`. Ends with [`Exit::Damaged`] if the source is corrupt.
 pub fn run(arguments: &BackupArguments) -> Exit {
     match backup(&Env::real(), &arguments.directory, &arguments.target) {
         Ok(copied) => report::to_stdout(&describe(&copied)),

@@ -71,6 +71,7 @@ fn workload_names() -> PossibleValuesParser {
     PossibleValuesParser::new(names.chain([ALL]))
 }
 
+/// Runs `thalweg bench`. Ends with [`Exit::StatementFailed`] if a measurement fails.
 pub fn run(arguments: &BenchArguments) -> Exit {
     match measure(arguments) {
         Ok(()) => Exit::Success,

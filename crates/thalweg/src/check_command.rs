@@ -32,6 +32,7 @@ pub struct CheckArguments {
     quiet: bool,
 }
 
+/// Runs `thalweg check`: prints each finding as it is found, then a summary.
 pub fn run(arguments: &CheckArguments) -> Exit {
     let mut out = io::stdout().lock();
     let mut written = Ok(());

@@ -54,6 +54,7 @@ pub struct Cli {
     pub sql: SqlArguments,
 }
 
+/// A subcommand with its arguments.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Sql(Box<SqlArguments>),

@@ -53,6 +53,7 @@ pub struct ClusterArguments {
     durability: String,
 }
 
+/// Runs `thalweg cluster` until a signal or the end of a node.
 pub fn run(arguments: &ClusterArguments) -> Exit {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = match runtime {

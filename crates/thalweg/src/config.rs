@@ -41,6 +41,7 @@ pub struct Config {
 pub struct Flags(Vec<(&'static str, Value)>);
 
 impl Flags {
+    /// Sets `section.key` if the flag was given.
     pub fn set(&mut self, key: &'static str, value: Option<impl serde::Serialize>) {
         if let Some(value) = value {
             let value = Value::serialize(value).expect("flags are plain values");

@@ -33,6 +33,7 @@ enum Action {
     Dump(DatabaseArguments),
 }
 
+/// Runs `thalweg config`. Ends with [`Exit::Usage`] if the configuration is invalid.
 pub fn run(arguments: &ConfigArguments) -> Exit {
     let flags = Flags::default();
     let text = match &arguments.action {

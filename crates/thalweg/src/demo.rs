@@ -43,6 +43,7 @@ pub struct DemoArguments {
     write_until_killed: bool,
 }
 
+/// Runs `thalweg demo`. Ends with [`Exit::StatementFailed`] if a check fails.
 pub fn run(arguments: &DemoArguments) -> Exit {
     let told = match (&arguments.data, arguments.write_until_killed) {
         (Some(directory), true) => runtime().and_then(|runtime| crash::write(&runtime, directory)),

@@ -45,6 +45,7 @@ pub struct GatewayArguments {
     pub cluster: NodeArguments,
 }
 
+/// Runs `thalweg gateway`: a server that is part of a cluster.
 pub fn run(arguments: &GatewayArguments) -> Exit {
     serve_command::run_as(&arguments.serve, Some(arguments))
 }

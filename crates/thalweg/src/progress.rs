@@ -13,6 +13,7 @@ use thalweg::{Progress, Unit};
 /// Work that ends sooner is not shown.
 const DELAY: Duration = Duration::from_millis(500);
 
+/// The progress bars of the process. They are hidden while other output is written.
 pub struct ProgressBars {
     /// The work under way, the newest last. Only the newest is shown.
     bars: Mutex<Vec<ProgressBar>>,
@@ -20,6 +21,7 @@ pub struct ProgressBars {
 }
 
 impl ProgressBars {
+    /// No work under way; bars may be shown.
     pub fn new() -> ProgressBars {
         ProgressBars { bars: Mutex::default(), may_show: AtomicBool::new(true) }
     }

@@ -45,6 +45,7 @@ pub struct RemoveWorkerArguments {
     cluster: NodeArguments,
 }
 
+/// Runs `thalweg remove-worker` and prints the new map's version.
 pub fn run(arguments: &RemoveWorkerArguments) -> Exit {
     match in_runtime(remove(arguments)) {
         Ok(map) => report::to_stdout(&format!(

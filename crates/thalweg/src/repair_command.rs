@@ -34,6 +34,7 @@ pub struct RepairArguments {
     accept_loss: bool,
 }
 
+/// Runs `thalweg repair`: reports each damaged part, and copies the others if a target is given.
 pub fn run(arguments: &RepairArguments) -> Exit {
     let mut problems = 0;
     let target = arguments.into.as_deref();

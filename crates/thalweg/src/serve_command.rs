@@ -50,6 +50,7 @@ pub struct ServeArguments {
     database: DatabaseArguments,
 }
 
+/// Runs `thalweg serve` until a signal.
 pub fn run(arguments: &ServeArguments) -> Exit {
     run_as(arguments, None)
 }
@@ -177,6 +178,8 @@ impl Parent {
 }
 
 impl Signals {
+    /// Registers handlers for SIGTERM and SIGINT. If `ends_with_parent` is set, the end of standard
+    /// input counts too. Must run within a Tokio runtime.
     pub fn new(ends_with_parent: bool) -> Result<Signals, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::internal(format!("no signals come in: {error}")))
@@ -188,6 +191,7 @@ impl Signals {
         })
     }
 
+    /// Waits for the next request to end the program.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

@@ -65,6 +65,7 @@ pub struct Behavior {
     pub verbose: bool,
 }
 
+/// A shell on one session of a database.
 pub struct Shell {
     database: Database,
     session: Session,
@@ -89,6 +90,7 @@ pub struct Shell {
 }
 
 impl Shell {
+    /// A shell with a new session. Listens for Ctrl-C on the current runtime.
     pub fn new(
         database: Database,
         location: Option<PathBuf>,

@@ -144,6 +144,7 @@ impl SqlArguments {
     }
 }
 
+/// Runs `thalweg sql`, which is also the command without a subcommand.
 pub fn run(arguments: &SqlArguments) -> Exit {
     let config = match arguments.database.load_config(arguments.flags()) {
         Ok(config) => config,

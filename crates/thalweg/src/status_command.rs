@@ -57,6 +57,7 @@ enum StatusFormat {
     Json,
 }
 
+/// Runs `thalweg status` and prints the nodes.
 pub fn run(arguments: &StatusArguments) -> Exit {
     match in_runtime(status(arguments)) {
         Ok(text) => report::to_stdout(&text),

@@ -69,6 +69,7 @@ pub struct WorkerArguments {
     cluster: NodeArguments,
 }
 
+/// Runs `thalweg worker` until a signal.
 pub fn run(arguments: &WorkerArguments) -> Exit {
     let settings = match arguments.database.load_config(Flags::default()) {
         Ok(config) => config.settings,

@@ -15,6 +15,7 @@ pub struct BoundedText {
 }
 
 impl BoundedText {
+    /// An empty text that is cut at `bytes_max` bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> BoundedText {
         BoundedText { text: String::new(), bytes_max, is_cut: false }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::TableSchema;
 use crate::bounded::{bounded, cut};
 
+/// A result whose error is [`Error`] unless stated otherwise.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Maximum length of a message, in bytes: some name all that a plan holds.
@@ -210,6 +211,7 @@ struct Inner {
 }
 
 impl Error {
+    /// An error without further fields. A long message is cut.
     #[must_use]
     pub fn new(state: SqlState, message: impl Into<String>) -> Error {
         Error(Arc::new(Inner {
@@ -223,6 +225,7 @@ impl Error {
         }))
     }
 
+    /// An error for a missing feature (`0A000`): "… is not supported".
     #[must_use]
     pub fn unsupported(what: impl fmt::Display) -> Error {
         let what = bounded(what, CLAUSE_BYTES_MAX);
@@ -235,6 +238,7 @@ impl Error {
         Error::new(SqlState::INTERNAL_ERROR, message)
     }
 
+    /// An error for damaged data (`XX001`).
     #[must_use]
     pub fn corrupt(message: impl Into<String>) -> Error {
         Error::new(SqlState::DATA_CORRUPTED, message)
@@ -273,48 +277,57 @@ impl Error {
         self.with_subject(Subject::of(table, Part::Column(column.to_owned())))
     }
 
+    /// Names the object (table, column, constraint …) that the error is about.
     #[must_use]
     pub fn with_subject(mut self, subject: Subject) -> Error {
         self.own().subject = Some(subject);
         self
     }
 
+    /// Adds the error that caused this one. It is for logs, not for clients.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
         self.own().source = Some(source.into());
         self
     }
 
+    /// The kind, which determines what the user must do; it follows from the SQLSTATE.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.state.kind()
     }
 
+    /// The SQLSTATE.
     #[must_use]
     pub fn state(&self) -> SqlState {
         self.0.state
     }
 
+    /// The main message, in one line.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
+    /// Further details about what happened.
     #[must_use]
     pub fn detail(&self) -> Option<&str> {
         self.0.detail.as_deref()
     }
 
+    /// Advice what to do.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
 
+    /// Position of the error in the statement: in characters, counted from 1.
     #[must_use]
     pub fn position(&self) -> Option<usize> {
         self.0.position
     }
 
+    /// The object that the error is about.
     #[must_use]
     pub fn subject(&self) -> Option<&Subject> {
         self.0.subject.as_ref()

@@ -46,17 +46,20 @@ impl RowId {
     /// The most rows that one chunk holds.
     pub const CHUNK_ROWS: usize = 1 << 16;
 
+    /// The id of row `row` of a chunk; `row` must be below [`RowId::CHUNK_ROWS`].
     #[must_use]
     pub const fn new(chunk: u32, row: u32) -> RowId {
         debug_assert!((row as usize) < Self::CHUNK_ROWS);
         RowId(((chunk as u64) << 16) | row as u64)
     }
 
+    /// The number of the chunk.
     #[must_use]
     pub const fn chunk(self) -> u32 {
         (self.0 >> 16) as u32
     }
 
+    /// The offset of the row in its chunk.
     #[must_use]
     pub const fn row(self) -> u32 {
         (self.0 & 0xFFFF) as u32

@@ -77,6 +77,7 @@ pub enum Identity {
     ByDefault,
 }
 
+/// A column of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Column {
     pub id: ColumnId,
@@ -135,6 +136,7 @@ pub struct Index {
     pub unique: bool,
 }
 
+/// The definition of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableSchema {
     pub id: TableId,
@@ -180,6 +182,7 @@ impl TableSchema {
         self.columns.iter().position(|column| column.id == id)
     }
 
+    /// The column of that name with its position. Names are compared exactly.
     #[must_use]
     pub fn column_named(&self, name: &str) -> Option<(usize, &Column)> {
         self.columns.iter().enumerate().find(|(_, column)| column.name == name)

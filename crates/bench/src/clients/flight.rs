@@ -16,6 +16,7 @@ const FAILED: &str = "Flight SQL";
 pub struct Flight(FlightSqlServiceClient<Channel>);
 
 impl Flight {
+    /// Connects to Flight SQL on a port of this machine.
     pub async fn open(port: u16) -> Result<Flight> {
         let address = Endpoint::from_shared(format!("http://127.0.0.1:{port}"));
         // Adapts the window to the connection, as gRPC does in other languages.
@@ -56,6 +57,8 @@ impl Flight {
     }
 }
 
+/// Runs a query on a new connection and returns its number of rows. `look` gets the number of rows
+/// so far after each batch and may stop early.
 pub async fn query(
     port: u16,
     sql: &str,

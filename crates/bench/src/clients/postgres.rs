@@ -15,6 +15,7 @@ const PROTOCOL_VERSION: u32 = 3 << 16;
 /// The code in place of the protocol version with which a client sends only a cancel request.
 const CANCEL_REQUEST: u32 = 80_877_102;
 
+/// A connection to a server that speaks PostgreSQL's protocol.
 pub struct Connection {
     socket: TcpStream,
     received: Vec<u8>,
@@ -52,6 +53,7 @@ async fn connect(server: &Endpoint) -> Result<TcpStream> {
 }
 
 impl Connection {
+    /// Connects and waits until the server is ready for queries.
     pub async fn open(server: &Endpoint) -> Result<Connection> {
         let socket = connect(server).await?;
         let mut connection = Connection { socket, received: Vec::new(), seen: 0, key: Vec::new() };

@@ -43,6 +43,7 @@ pub trait Replies {
     fn found(&self) -> u64;
 }
 
+/// The client side of one streaming call; `R` reads its replies.
 pub struct Grpc<R> {
     /// `/package.Service/Method`
     path: String,
@@ -58,6 +59,7 @@ pub struct Grpc<R> {
 }
 
 impl<R: Replies> Grpc<R> {
+    /// A call that is not started, with the default windows of HTTP/2.
     pub fn new(path: String, replies: R) -> Grpc<R> {
         let window = i64::from(DEFAULT_WINDOW_BYTES);
         Grpc {

@@ -19,6 +19,7 @@ const REPLACE: u8 = 0x03;
 /// The space of all rows.
 pub const SPACE: u32 = 512;
 
+/// The client side of a Tarantool connection.
 #[derive(Default)]
 pub struct Iproto {
     greeted: bool,

@@ -16,6 +16,7 @@ const READ_BYTES: usize = 128 << 10;
 /// Maximum bytes that are prepared for the socket at once.
 const WRITE_BYTES: usize = 256 << 10;
 
+/// A connection of a load, driven by one thread.
 pub struct Line {
     wire: Box<dyn Wire>,
     socket: Socket,
@@ -33,6 +34,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// Connects to a port of this machine and prepares the greeting.
     pub fn open(port: u16, mut wire: Box<dyn Wire>) -> Result<Line> {
         let socket = Socket::connect(("127.0.0.1", port));
         let socket = socket.map_err(while_doing(format!("connecting to port {port}")))?;
@@ -54,6 +56,7 @@ impl Line {
         })
     }
 
+    /// Queues requests for sending.
     pub fn push(&mut self, requests: impl Into<Bytes>) {
         let requests = requests.into();
         if !requests.is_empty() {
@@ -71,10 +74,12 @@ impl Line {
         self.waiting.len() < 2
     }
 
+    /// Number of answered operations.
     pub fn answered(&self) -> u64 {
         self.wire.answered()
     }
 
+    /// Number of rows in the answers.
     pub fn found(&self) -> u64 {
         self.wire.found()
     }

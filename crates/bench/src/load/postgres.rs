@@ -19,6 +19,7 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The client side for one statement, which is prepared with the greeting.
     pub fn new(sql: &'static str) -> Prepared {
         Prepared { sql, answered: 0, found: 0 }
     }

@@ -6,6 +6,7 @@ use thalweg_types::{Error, Result};
 use super::Wire;
 use crate::account::Account;
 
+/// The client side of a Redis connection.
 #[derive(Default)]
 pub struct Resp {
     answered: u64,
@@ -57,6 +58,7 @@ fn line(bytes: &[u8]) -> Option<(&[u8], usize)> {
     Some((&bytes[..end.saturating_sub(1)], end + 1))
 }
 
+/// Appends a `SET` of a row, with the key and amount in binary.
 pub fn set(row: &Account, out: &mut Vec<u8>) {
     let value_bytes = 4 + row.owner().len();
     out.put_slice(b"*3\r\n$3\r\nSET\r\n$4\r\n");
@@ -67,6 +69,7 @@ pub fn set(row: &Account, out: &mut Vec<u8>) {
     out.put_slice(b"\r\n");
 }
 
+/// Appends a `GET` of a key in binary.
 pub fn get(key: u32, out: &mut Vec<u8>) {
     out.put_slice(b"*2\r\n$3\r\nGET\r\n$4\r\n");
     out.put_u32_le(key);

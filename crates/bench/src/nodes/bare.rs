@@ -36,6 +36,7 @@ pub struct BareClient {
 }
 
 impl BareClient {
+    /// Connects to a gRPC method on a port of this machine, with large windows.
     pub async fn connect(port: u16, path: &'static str) -> Result<BareClient> {
         let endpoint = Endpoint::from_shared(format!("http://{}", local(port)))
             .map_err(while_doing("connecting"))?
@@ -46,6 +47,7 @@ impl BareClient {
         Ok(BareClient { grpc: ClientGrpc::new(channel), path })
     }
 
+    /// Starts a call that streams the requested rows.
     pub async fn fetch(&mut self, wanted: RowsWanted) -> Result<Streaming<FlightData>, Status> {
         self.grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
         let path = PathAndQuery::from_static(self.path);

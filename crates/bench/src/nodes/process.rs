@@ -9,6 +9,7 @@ use thalweg_types::{Error, Result};
 use crate::context::Context;
 use crate::errors::while_doing;
 
+/// A node of a measurement, and the ports on which it listens.
 pub struct NodeProcess {
     child: Child,
     pub ports: Vec<u16>,
@@ -37,6 +38,7 @@ impl NodeProcess {
         Err(Error::internal(format!("the node {} did not start", role.join(" "))))
     }
 
+    /// The process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }

@@ -17,6 +17,7 @@ const ELAPSED: &str = "Elapsed ";
 /// A file of statements, in the directory that the command line runs in.
 const QUESTION: &str = "question.sql";
 
+/// A running Ballista cluster.
 pub struct Ballista {
     client: PathBuf,
     port: u16,

@@ -18,6 +18,7 @@ use crate::nodes::local;
 const PATIENCE: Duration = Duration::from_secs(600);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
 
+/// A running cluster of Thalweg.
 pub struct Cluster {
     pub gateway: Server,
     workers: Vec<Daemon>,

@@ -15,7 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const LOOKING: &str = "looking for a free port";
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
+/// The user of all connections.
 pub const USER: &str = "thalweg";
+/// The database of all connections.
 pub const DATABASE: &str = "postgres";
 
 /// Address of a server for PostgreSQL clients on this machine. It accepts everybody.
@@ -36,6 +38,7 @@ impl Endpoint {
     }
 }
 
+/// A server process with its log file.
 pub struct Daemon {
     child: Child,
     log: PathBuf,
@@ -58,6 +61,7 @@ impl Daemon {
         Ok(daemon)
     }
 
+    /// The process id.
     pub fn process(&self) -> u32 {
         self.child.id()
     }

@@ -13,6 +13,7 @@ use crate::errors::while_doing;
 
 const SCRIPT: &str = include_str!("../../../../bench/peers/duckdb_peer.py");
 
+/// A running DuckDB.
 pub struct DuckDb {
     child: Child,
     requests: ChildStdin,

@@ -20,6 +20,7 @@ pub enum Pattern {
     None,
 }
 
+/// A compiled and running gRPC baseline.
 pub struct GrpcBaseline {
     program: PathBuf,
     port: u16,

@@ -11,6 +11,7 @@ use crate::data::TpchFiles;
 use crate::errors::while_doing;
 use crate::tpch::TABLES;
 
+/// The TPC-H tables in a DataFusion context.
 pub struct MemTables {
     context: SessionContext,
 }
@@ -42,6 +43,7 @@ impl MemTables {
         Ok(())
     }
 
+    /// Runs a query and collects its result.
     pub async fn execute(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         let frame = self.context.sql(sql).await.map_err(while_doing("DataFusion"))?;
         frame.collect().await.map_err(while_doing("DataFusion"))

@@ -54,6 +54,7 @@ impl Programs {
     }
 }
 
+/// A running PostgreSQL.
 pub struct Postgres {
     programs: Programs,
     owner: Option<Owner>,
@@ -103,6 +104,7 @@ impl Postgres {
         Ok(Postgres { programs: programs.clone(), owner, data, daemon, endpoint })
     }
 
+    /// The process id.
     pub fn process(&self) -> u32 {
         self.daemon.process()
     }

@@ -9,6 +9,7 @@ use crate::account::{Account, OWNER_BYTES, SELECT, UPSERT, key};
 use crate::load::postgres::{Prepared, select, sync, upsert};
 use crate::load::{Line, Target};
 
+/// A load of PostgreSQL that writes rows or looks them up.
 pub struct PreparedRows<'a> {
     pub server: &'a Postgres,
     pub name: String,

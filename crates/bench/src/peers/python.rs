@@ -9,6 +9,7 @@ use thalweg_types::{Error, Result};
 
 use crate::errors::while_doing;
 
+/// The path of a Python interpreter.
 pub struct Python(PathBuf);
 
 impl Python {

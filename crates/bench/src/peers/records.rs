@@ -27,6 +27,7 @@ pub enum Call {
     Select(u64),
 }
 
+/// A load of our server.
 #[derive(Clone, Copy)]
 pub struct Ours<'a> {
     server: &'a Server,
@@ -43,12 +44,14 @@ impl<'a> Ours<'a> {
         Ours { server, call, keys, message_rows: 1, owner_bytes: OWNER_BYTES }
     }
 
+    /// Sets the number of rows or keys in one message.
     #[must_use]
     pub fn batched(mut self, message_rows: u64) -> Ours<'a> {
         self.message_rows = message_rows;
         self
     }
 
+    /// Sets the length of the owners' names in bytes.
     #[must_use]
     pub fn owners(mut self, owner_bytes: usize) -> Ours<'a> {
         self.owner_bytes = owner_bytes;

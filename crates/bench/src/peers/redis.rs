@@ -12,6 +12,7 @@ use crate::errors::while_doing;
 use crate::load::redis::{Resp, get, set};
 use crate::load::{Line, Target};
 
+/// A running Redis.
 pub struct Redis {
     daemon: Daemon,
     port: u16,
@@ -55,6 +56,7 @@ impl Redis {
     }
 }
 
+/// A load of Redis that writes rows or looks them up.
 pub struct RedisWork<'a> {
     server: &'a Redis,
     looks_up: bool,

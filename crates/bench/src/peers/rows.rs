@@ -14,6 +14,7 @@ pub type Rows = Vec<Vec<Option<String>>>;
 const RELATIVE: f64 = 1e-5;
 const ABSOLUTE: f64 = 1e-4;
 
+/// Formats all values as text; `None` is NULL.
 pub fn to_rows(batches: &[RecordBatch]) -> Result<Rows> {
     let options = FormatOptions::default();
     let mut rows = Rows::new();

@@ -7,6 +7,7 @@ use thalweg_types::Result;
 
 use super::daemon::{Daemon, Endpoint, free_ports};
 
+/// A running server of ours, and its ports.
 pub struct Server {
     daemon: Daemon,
     pub endpoint: Endpoint,
@@ -37,6 +38,7 @@ impl Server {
         Ok(Server { daemon, endpoint, grpc_port, http_port })
     }
 
+    /// The process id.
     pub fn process(&self) -> u32 {
         self.daemon.process()
     }

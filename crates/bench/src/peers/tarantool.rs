@@ -17,6 +17,7 @@ use crate::load::{Line, Target};
 /// before it reaches the limit of requests.
 const READAHEAD: u32 = 1 << 20;
 
+/// A running Tarantool.
 pub struct Tarantool {
     daemon: Daemon,
     port: u16,
@@ -98,6 +99,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(while_doing(path.display()))
 }
 
+/// A load of Tarantool that writes rows or looks them up.
 pub struct TarantoolWork<'a> {
     server: &'a Tarantool,
     looks_up: bool,

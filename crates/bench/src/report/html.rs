@@ -17,6 +17,7 @@ svg { width: 100%; height: auto; margin-top: 1rem } svg text { fill: currentColo
 figure { margin: 1rem 0 }
 ";
 
+/// The whole page.
 pub fn report(report: &Report) -> String {
     let sections: String = report.sections.iter().map(section).collect();
     format!(
@@ -70,6 +71,7 @@ fn row(finding: &Finding) -> String {
     )
 }
 
+/// Escapes the characters that HTML reserves.
 pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -6,6 +6,7 @@ use crate::finding::Finding;
 
 const HEAD: [&str; 6] = ["work", "ours", "peer", "peer's", "ratio", "wanted"];
 
+/// The whole document.
 pub fn report(report: &Report) -> String {
     let mut text = format!(
         "# Results\n\nMeasured on {} on {}, the build of `cargo build --release`. Each number is \
@@ -24,6 +25,7 @@ pub fn report(report: &Report) -> String {
     text
 }
 
+/// A table with a row for each finding, padded so that columns align.
 pub fn table(findings: &[Finding]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
     rows.extend(findings.iter().map(cells));
@@ -49,6 +51,7 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     format!("| {} |\n", padded.collect::<Vec<_>>().join(" | "))
 }
 
+/// The text with its first letter in upper case.
 pub fn capital(text: &str) -> String {
     let mut characters = text.chars();
     characters

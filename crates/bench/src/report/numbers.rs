@@ -3,6 +3,7 @@
 use crate::finding::{Finding, Unit, Wanted};
 use crate::samples::Samples;
 
+/// A number with its unit; seconds below one are shown as milliseconds.
 pub fn shown(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Seconds if value < 1.0 => format!("{} ms", digits(value * 1000.0)),
@@ -30,10 +31,12 @@ pub fn spread(samples: &Samples, unit: Unit) -> String {
     }
 }
 
+/// Our median divided by the peer's, or an empty text without a peer.
 pub fn ratio(finding: &Finding) -> String {
     finding.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}x"))
 }
 
+/// The target and whether it was reached, or an empty text without a target.
 pub fn wanted(finding: &Finding) -> String {
     let bound = match finding.wanted {
         Wanted::RatioAtMost(bound) => format!("≤ {bound:.2}x"),

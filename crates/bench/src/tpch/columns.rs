@@ -6,10 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, StringBuilder};
 use tpchgen::dates::TPCHDate;
 
+/// A column of 64-bit integers.
 pub fn bigint<T>(rows: &[T], value: impl Fn(&T) -> i64) -> ArrayRef {
     Arc::new(rows.iter().map(|row| Some(value(row))).collect::<Int64Array>())
 }
 
+/// A column of 32-bit integers.
 pub fn integer<T>(rows: &[T], value: impl Fn(&T) -> i32) -> ArrayRef {
     Arc::new(rows.iter().map(|row| Some(value(row))).collect::<Int32Array>())
 }
@@ -21,10 +23,12 @@ pub fn money<T>(rows: &[T], hundredths: impl Fn(&T) -> i64) -> ArrayRef {
     Arc::new(amounts.expect("the generator's amounts have at most 15 digits"))
 }
 
+/// A column of dates.
 pub fn date<T>(rows: &[T], value: impl Fn(&T) -> TPCHDate) -> ArrayRef {
     Arc::new(rows.iter().map(|row| Some(value(row).to_unix_epoch())).collect::<Date32Array>())
 }
 
+/// A column of the values' display forms.
 pub fn text<T, D: Display>(rows: &[T], value: impl Fn(&T) -> D) -> ArrayRef {
     let mut texts = StringBuilder::new();
     for row in rows {

@@ -24,6 +24,7 @@ fn batches<T: 'static>(
     }))
 }
 
+/// The 5 rows of `region`, whatever the scale.
 pub fn region(scale: f64) -> Batches {
     batches(RegionGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -34,6 +35,7 @@ pub fn region(scale: f64) -> Batches {
     })
 }
 
+/// The 25 rows of `nation`, whatever the scale.
 pub fn nation(scale: f64) -> Batches {
     batches(NationGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -45,6 +47,7 @@ pub fn nation(scale: f64) -> Batches {
     })
 }
 
+/// The rows of `supplier`: 10,000 at scale 1.
 pub fn supplier(scale: f64) -> Batches {
     batches(SupplierGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -59,6 +62,7 @@ pub fn supplier(scale: f64) -> Batches {
     })
 }
 
+/// The rows of `customer`: 150,000 at scale 1.
 pub fn customer(scale: f64) -> Batches {
     batches(CustomerGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -74,6 +78,7 @@ pub fn customer(scale: f64) -> Batches {
     })
 }
 
+/// The rows of `part`: 200,000 at scale 1.
 pub fn part(scale: f64) -> Batches {
     batches(PartGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -90,6 +95,7 @@ pub fn part(scale: f64) -> Batches {
     })
 }
 
+/// The rows of `partsupp`: 800,000 at scale 1.
 pub fn partsupp(scale: f64) -> Batches {
     batches(PartSuppGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -102,6 +108,7 @@ pub fn partsupp(scale: f64) -> Batches {
     })
 }
 
+/// The rows of `orders`: 1,500,000 at scale 1.
 pub fn orders(scale: f64) -> Batches {
     batches(OrderGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![
@@ -118,6 +125,7 @@ pub fn orders(scale: f64) -> Batches {
     })
 }
 
+/// The rows of `lineitem`: about 6,000,000 at scale 1.
 pub fn lineitem(scale: f64) -> Batches {
     batches(LineItemGenerator::new(scale, 1, 1).iter(), |rows| {
         vec![

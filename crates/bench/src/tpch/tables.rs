@@ -38,6 +38,7 @@ impl Kind {
     }
 }
 
+/// A TPC-H table.
 pub struct Table {
     pub name: &'static str,
     columns: &'static [(&'static str, Kind)],
@@ -47,6 +48,7 @@ pub struct Table {
 
 use Kind::{Bigint, Date, Integer, Money, Text};
 
+/// The tables, each after those that it refers to.
 pub static TABLES: [Table; 8] = [
     Table {
         name: "region",
@@ -169,6 +171,7 @@ impl Table {
         format!("CREATE TABLE {} ({})", self.name, self.column_list())
     }
 
+    /// The statement that creates it with its primary key.
     pub fn create_with_key(&self) -> String {
         let (name, columns, key) = (self.name, self.column_list(), self.key.join(", "));
         format!("CREATE TABLE {name} ({columns}, PRIMARY KEY ({key}))")
@@ -180,6 +183,7 @@ impl Table {
         columns.collect::<Vec<_>>().join(", ")
     }
 
+    /// The Arrow schema; no column is nullable.
     pub fn schema(&self) -> SchemaRef {
         let fields = self.columns.iter().map(|(name, kind)| Field::new(*name, kind.arrow(), false));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))

@@ -16,6 +16,7 @@ use crate::machine;
 use crate::peers::Server;
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "cancel",
     about: "canceled statements over ten million rows: until the client is told, and until the \

@@ -22,6 +22,7 @@ use crate::peers::{Ballista, Call, Cluster, ClusterOptions, Kept, Ours, Server, 
 use crate::samples::Samples;
 use crate::tpch::{QUERIES, TABLES};
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "cluster",
     about: "writes and queries through a gateway to four workers, beside one process",

@@ -12,6 +12,7 @@ use crate::peers::{Endpoint, Postgres, Programs};
 use crate::samples::Samples;
 use crate::tpch::lineitem;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "copy_in",
     about: "COPY FROM STDIN of TPC-H's lineitem as CSV, durable, beside PostgreSQL",

@@ -15,6 +15,7 @@ use crate::machine;
 use crate::nodes::{BytesWanted, NodeProcess, local};
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "fanin",
     about: "16 and 2,160 workers read at once, in the modes sync, async and hybrid",

@@ -11,6 +11,7 @@ use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::machine;
 use crate::peers::execute;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "groups",
     about: "ten million groups in memory, and fifty million under a limit of 1 GiB",

@@ -12,6 +12,7 @@ use crate::machine;
 use crate::peers::{Answered, ask_all, execute, fastest, same, to_rows};
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "h2o",
     about: "db-benchmark's group-by and join of ten million rows, beside others",

@@ -10,6 +10,7 @@ use crate::peers::{copy, execute};
 use crate::samples::Samples;
 use crate::tpch::lineitem;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "load",
     about: "COPY of TPC-H's lineitem from Parquet, durable, beside DuckDB",

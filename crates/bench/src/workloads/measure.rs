@@ -26,11 +26,13 @@ pub struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
+    /// Encodes the requests of `operations` operations, which one flood sends `rounds` times.
     pub fn new(target: &'a dyn Target, operations: u64, rounds: usize) -> Work<'a> {
         let pieces = load::pieces(target, operations);
         Work { target, pieces, rounds, flood: Flood::default() }
     }
 
+    /// Number of operations of one flood.
     pub fn operations(&self) -> u64 {
         self.pieces.iter().map(|(_, operations)| operations).sum::<u64>() * self.rounds as u64
     }
@@ -69,6 +71,7 @@ impl<'a> Work<'a> {
     }
 }
 
+/// All connections of a load, opened anew.
 pub fn connected(target: &dyn Target) -> Result<Vec<Line>> {
     (0..target.lines()).map(|_| target.connect()).collect()
 }

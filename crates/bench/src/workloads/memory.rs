@@ -13,6 +13,7 @@ use crate::peers::load;
 use crate::samples::Samples;
 use crate::tpch::TABLES;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "memory",
     about: "memory held by the TPC-H tables, beside plain Arrow",

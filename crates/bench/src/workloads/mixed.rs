@@ -19,6 +19,7 @@ use crate::peers::Server;
 use crate::samples::Samples;
 use crate::zipf::{Zipf, scattered};
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "mixed",
     about: "look-ups and inserts of large rows from 50 clients, the server on one core",

@@ -20,6 +20,7 @@ use crate::machine;
 use crate::peers::{Call, Endpoint, Ours, Server};
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "neighbours",
     about: "writers beside a scan, and a thousand small clients beside a firehose",

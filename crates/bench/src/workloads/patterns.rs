@@ -12,6 +12,7 @@ use crate::peers::{Call, GrpcBaseline, Ours, Pattern, Server};
 use crate::samples::Samples;
 use crate::workloads::point::fill;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "patterns",
     about: "reads and writes that alternate, that wait for all, and that wait for nothing",

@@ -14,6 +14,7 @@ use crate::peers::{
     Call, Endpoint, Ours, Postgres, PreparedRows, Redis, Server, Tarantool, TarantoolSetup,
 };
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "point",
     about: "rows looked up by key, the server on one core",

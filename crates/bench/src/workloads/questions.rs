@@ -17,6 +17,7 @@ use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::peers::{Answered, ask_all, execute, fastest};
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "questions",
     about: "prepared GROUP BYs over millions of rows, beside DuckDB, Polars, DataFusion and chdb",

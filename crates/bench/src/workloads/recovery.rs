@@ -15,6 +15,7 @@ use crate::peers::{copy, execute, to_rows};
 use crate::samples::Samples;
 use crate::tpch::lineitem;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "recovery",
     about: "opening six million rows from a checkpoint and from the log alone",

@@ -19,6 +19,7 @@ use crate::nodes::{BARE, BareClient, Format, MESSAGE_ROWS, NodeProcess, RowsWant
 use crate::samples::Samples;
 use crate::{counters, machine};
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "relay",
     about: "1 GB through worker, gateway and client, handed on unopened and not",

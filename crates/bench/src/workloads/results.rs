@@ -12,6 +12,7 @@ use crate::finding::Findings;
 
 pub(super) use memory::{SLOWLY, resting, slow_reader};
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "results",
     about: "rows of large results through each front end, beside PostgreSQL",

@@ -13,6 +13,7 @@ use crate::machine;
 use crate::peers::{Endpoint, Postgres};
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "statements",
     about: "one-row statements from 16 connections beside PostgreSQL, and idle connections",

@@ -11,6 +11,7 @@ use crate::peers::{DuckDb, MemTables, Rows, copy, execute, load, same, to_rows};
 use crate::samples::Samples;
 use crate::tpch::{QUERIES, TABLES};
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "tpch",
     about: "the 22 queries of TPC-H in memory, beside DataFusion's MemTable and DuckDB",

@@ -11,6 +11,7 @@ use crate::machine;
 use crate::peers::execute;
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "updates",
     about: "ten million updates over a million keys: memory, disk and scans afterwards",

@@ -17,6 +17,7 @@ use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::peers::{Call, Ours};
 use crate::samples::Samples;
 
+/// The workload, as registered in [`super::WORKLOADS`].
 pub const WORKLOAD: Workload = Workload {
     name: "write",
     about: "durable rows a second over gRPC, the server on one core",

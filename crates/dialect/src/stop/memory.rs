@@ -60,6 +60,7 @@ pub struct StatementsMemory {
 }
 
 impl StatementsMemory {
+    /// No statements yet. Without a watch, the process's memory is not limited.
     #[must_use]
     pub fn new(watch: Option<Arc<MemoryWatch>>) -> StatementsMemory {
         StatementsMemory { watch, ..StatementsMemory::default() }
@@ -141,6 +142,7 @@ impl StatementMemory {
         self.net_bytes() > self.limit
     }
 
+    /// True if the statement exceeded a limit and must end.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         self.is_exhausted.load(Ordering::Relaxed)

@@ -1,11 +1,11 @@
-//! A file's bytes: as the page cache has them, and as the disk may have them.
+//! The bytes of a simulated file, in the page cache and on disk.
 
 use crate::SeededRandom;
 
-/// The bytes that a disk writes wholly or not at all.
+/// Size in bytes of the unit that a disk writes atomically.
 pub const SECTOR: usize = 512;
 
-/// One change of a file that was not synced yet.
+/// A change of a file that is not durable yet.
 #[derive(Clone)]
 enum Change {
     Bytes { offset: usize, bytes: Vec<u8> },
@@ -31,26 +31,30 @@ impl Change {
 pub(super) struct Content {
     cached: Vec<u8>,
     durable: Vec<u8>,
-    /// What makes `cached` of `durable`, in order. A failed sync empties this without making
-    /// the two the same, as kernels mark pages clean that they could not write.
+    /// The changes from `durable` to `cached`, in order. A failed sync clears this without making
+    /// them equal, just as kernels mark pages clean that they could not write.
     pending: Vec<Change>,
-    /// The machine died within the last change: it is torn for certain.
+    /// The machine died within the last change, which is therefore torn.
     torn: bool,
 }
 
 impl Content {
+    /// A file whose bytes are all durable.
     pub fn durably(bytes: Vec<u8>) -> Content {
         Content { cached: bytes.clone(), durable: bytes, pending: Vec::new(), torn: false }
     }
 
+    /// The bytes as programs see them.
     pub fn cached(&self) -> &[u8] {
         &self.cached
     }
 
+    /// Overwrites bytes from `offset` on, not yet durably; extends the file if necessary.
     pub fn write(&mut self, offset: usize, bytes: Vec<u8>) {
         self.change(Change::Bytes { offset, bytes });
     }
 
+    /// Truncates the file or extends it with zeros, not yet durably.
     pub fn set_len(&mut self, length: usize) {
         self.change(Change::Length(length));
     }
@@ -60,23 +64,25 @@ impl Content {
         self.pending.push(change);
     }
 
+    /// Makes all changes durable.
     pub fn sync(&mut self) {
         for change in self.pending.drain(..) {
             change.apply(&mut self.durable);
         }
     }
 
-    /// A sync that fails: any part of the changes is durable, and the rest never will be.
+    /// A failing sync: an arbitrary part of the changes becomes durable, and the rest never will.
     pub fn fail_sync(&mut self, random: &SeededRandom) {
         self.durable = self.tear(random);
         self.pending.clear();
     }
 
+    /// Records that the machine died within the last change.
     pub fn mark_torn(&mut self) {
         self.torn = true;
     }
 
-    /// What the disk may hold after a crash.
+    /// A possible content of the disk after a crash.
     pub fn after_crash(&self, random: &SeededRandom) -> Vec<u8> {
         if self.torn {
             return self.tear(random);
@@ -89,7 +95,7 @@ impl Content {
         }
     }
 
-    /// The durable bytes with the first of the pending changes made.
+    /// The durable bytes after the first `count` pending changes.
     fn after_first(&self, count: usize) -> Vec<u8> {
         let mut bytes = self.durable.clone();
         for change in &self.pending[..count] {
@@ -98,8 +104,8 @@ impl Content {
         bytes
     }
 
-    /// A mixture: each sector as it was after any of the changes, and any length between. A sector
-    /// that the length covers and no change reached is zero.
+    /// A mixture: each sector as after any number of the changes, with any intermediate length. A
+    /// sector within the length that no change reached is zero.
     fn tear(&self, random: &SeededRandom) -> Vec<u8> {
         let versions: Vec<Vec<u8>> =
             (0..=self.pending.len()).map(|count| self.after_first(count)).collect();
@@ -114,7 +120,7 @@ impl Content {
     }
 }
 
-/// The length after one of the changes, or a whole number of sectors on the way to the next.
+/// The length after one of the changes, or a multiple of the sector size on the way to the next.
 fn tear_length(versions: &[Vec<u8>], random: &SeededRandom) -> usize {
     let first = below_or_at(random, versions.len() - 1);
     let length = versions[first].len();

@@ -1,4 +1,4 @@
-//! Names: as the page cache has them, and as the disk may have them.
+//! The names of a simulated directory, in the page cache and on disk.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,14 +8,15 @@ use parking_lot::Mutex;
 use super::content::Content;
 use crate::SeededRandom;
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Clone)]
 pub(super) enum Node {
     File(Arc<Mutex<Content>>),
     Directory(Arc<Mutex<Directory>>),
 }
 
-/// One change of a directory that was not synced yet. A rename is one change: it happens or not.
+/// A change of a directory that is not durable yet. A rename is a single change and therefore
+/// atomic.
 #[derive(Clone)]
 struct Change {
     removed: Option<String>,
@@ -41,19 +42,22 @@ pub(super) struct Directory {
 }
 
 impl Directory {
+    /// The node of a name, as programs see it.
     pub fn get(&self, name: &str) -> Option<&Node> {
         self.cached.get(name)
     }
 
+    /// All names, sorted.
     pub fn names(&self) -> Vec<String> {
         self.cached.keys().cloned().collect()
     }
 
+    /// Adds or replaces a name, not yet durably.
     pub fn put(&mut self, name: &str, node: Node) {
         self.change(Change { removed: None, put: Some((name.to_owned(), node)) });
     }
 
-    /// Takes a name away; false if it was not there.
+    /// Removes a name; returns false if it did not exist.
     pub fn remove(&mut self, name: &str) -> bool {
         let there = self.cached.contains_key(name);
         if there {
@@ -62,14 +66,14 @@ impl Directory {
         there
     }
 
-    /// Gives `from` the name `to`; false if `from` was not there.
+    /// Renames `from` to `to` and replaces an existing `to`; returns false if `from` did not exist.
     pub fn rename(&mut self, from: &str, to: &str) -> bool {
         let Some(node) = self.cached.get(from).cloned() else { return false };
         self.change(Change { removed: Some(from.to_owned()), put: Some((to.to_owned(), node)) });
         true
     }
 
-    /// Whether a file has a name here or below.
+    /// True if a file has a name here or below.
     pub fn holds(&self, content: &Arc<Mutex<Content>>) -> bool {
         self.cached.values().any(|node| match node {
             Node::File(file) => Arc::ptr_eq(file, content),
@@ -82,22 +86,23 @@ impl Directory {
         self.pending.push(change);
     }
 
+    /// Makes all changes of names durable.
     pub fn sync(&mut self) {
         for change in self.pending.drain(..) {
             change.apply(&mut self.durable);
         }
     }
 
-    /// A sync that fails: any of the changes are durable. Unlike a file's, the rest is not
-    /// forgotten: a file system that cannot write its journal does not claim later that it did.
+    /// A failing sync: some changes become durable. Unlike with a file, the rest is not lost: a
+    /// file system that cannot write its journal does not later pretend that it did.
     pub fn fail_sync(&mut self, random: &SeededRandom) {
         for change in self.pending.iter().filter(|_| random.coin()) {
             change.apply(&mut self.durable);
         }
     }
 
-    /// The tree that the disk may hold after a crash. Changes of names that were not synced
-    /// happened all, not at all, up to some moment, or each by itself.
+    /// A possible directory tree on disk after a crash. The unsynced changes of names survive
+    /// completely, not at all, up to some moment, or independently of each other.
     pub fn after_crash(&self, random: &SeededRandom) -> Directory {
         let mut names = self.durable.clone();
         let mode = random.below(4);
@@ -130,7 +135,7 @@ impl Directory {
         Directory { cached: names.clone(), durable: names, pending: Vec::new() }
     }
 
-    /// The same tree as the page cache has it, wholly durable.
+    /// Copies the tree as the page cache has it; the copy is durable.
     pub fn fork(&self) -> Directory {
         let copied = |node: &Node| match node {
             Node::File(content) => {

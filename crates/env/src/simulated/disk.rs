@@ -1,4 +1,4 @@
-//! The simulated disk itself: a tree of files behind the trait.
+//! The simulated disk: a tree of files that implements [`FileSystem`].
 
 use std::collections::BTreeSet;
 use std::io::{self, IoSlice};
@@ -12,10 +12,10 @@ use super::directory::{Directory, Node};
 use super::faults::{Course, Fault, Lie, Operation, Plan, dead};
 use crate::{DirLock, File, FileIdentity, FileSystem, OpenMode, Random, SeededRandom};
 
-/// A file system in memory that keeps apart what is in the page cache and what is durable, counts
-/// its operations, and fails or dies at the one that a test chose. A handle: clones share the disk.
+/// A file system in memory that separates the page cache from durable data, counts its operations,
+/// and fails or dies at the one that a test chose. It is a handle: clones share the disk.
 ///
-/// All that it does follows from its seed and from the order of the calls.
+/// Its behaviour depends only on its seed and the order of the calls.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     disk: Arc<Disk>,
@@ -29,6 +29,7 @@ struct Disk {
 }
 
 impl SimulatedDisk {
+    /// An empty disk.
     #[must_use]
     pub fn new(seed: u64) -> SimulatedDisk {
         SimulatedDisk::with_root(seed, Directory::default())
@@ -44,30 +45,31 @@ impl SimulatedDisk {
         SimulatedDisk { disk: Arc::new(disk) }
     }
 
-    /// How many operations there were. The next one has this number.
+    /// Number of operations so far, which is also the number of the next one.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.disk.plan.lock().operations()
     }
 
-    /// Lets `fault` happen at the operation with this number, counted from 0.
+    /// Injects `fault` at the operation with this number, counted from 0. Replaces an earlier
+    /// injection.
     pub fn fault_at(&self, operation: u64, fault: Fault) {
         self.disk.plan.lock().fault_at(operation, fault);
     }
 
-    /// Breaks a promise from now on.
+    /// Breaks a guarantee silently from now on.
     pub fn lie(&self, lie: Lie) {
         self.disk.plan.lock().tell(lie);
     }
 
-    /// Whether the machine died.
+    /// True if the machine died.
     #[must_use]
     pub fn crashed(&self) -> bool {
         self.disk.plan.lock().crashed()
     }
 
-    /// Kills the machine, if it lives, and returns what its disk may hold: what was synced, and
-    /// any mixture of the rest.
+    /// Kills the machine if it is alive, and returns a possible state of its disk: all synced data,
+    /// and any mixture of the rest.
     #[must_use]
     pub fn crash(&self) -> SimulatedDisk {
         self.disk.plan.lock().crash();
@@ -75,8 +77,8 @@ impl SimulatedDisk {
         SimulatedDisk::with_root(self.disk.random.next_u64(), root)
     }
 
-    /// A copy of the disk as programs see it now, wholly durable: as after a clean shutdown of the
-    /// machine.
+    /// Copies the disk as programs see it now; the copy is durable, as after a clean shutdown of
+    /// the machine.
     #[must_use]
     pub fn fork(&self, seed: u64) -> SimulatedDisk {
         SimulatedDisk::with_root(seed, self.disk.root.lock().fork())
@@ -84,7 +86,7 @@ impl SimulatedDisk {
 }
 
 impl Disk {
-    /// Runs an operation whose effect is all or nothing.
+    /// Runs an operation that takes effect completely or not at all.
     fn run<T>(
         &self,
         operation: Operation,
@@ -102,7 +104,7 @@ impl Disk {
         }
     }
 
-    /// Runs a sync, which the plan may break, lie about, or tear.
+    /// Runs a sync, which the plan may fail, ignore or tear.
     fn sync(
         &self,
         lie: Lie,
@@ -168,7 +170,7 @@ impl Disk {
     }
 }
 
-/// The names on the way to a path.
+/// The names on a path from the root.
 fn names_of(path: &Path) -> io::Result<Vec<&str>> {
     let name_of = |component| match component {
         Component::RootDir | Component::CurDir => None,
@@ -363,7 +365,7 @@ impl File for SimulatedFile {
         self.disk.run(Operation::Read, || Ok(self.content.lock().cached().len() as u64))
     }
 
-    /// No operation that could fail: it asks for nothing on the disk.
+    /// Does not count as an operation, since it does not access the disk.
     fn identity(&self) -> io::Result<FileIdentity> {
         let names = u64::from(self.disk.root.lock().holds(&self.content));
         let inode = Arc::as_ptr(&self.content).addr() as u64;

@@ -1,28 +1,28 @@
-//! When a simulated disk fails, and how.
+//! Faults of a simulated disk.
 
 use std::io;
 
-/// What happens at a chosen operation.
+/// A fault that is injected at a chosen operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation fails with EIO and has no effect, except that a failed sync of a file leaves
-    /// any part of the data durable, and a later sync that succeeds does not make up for the rest:
-    /// kernels mark pages clean that they could not write.
+    /// The operation fails with EIO and has no effect, with one exception: a failed sync of a file
+    /// makes an arbitrary part of the data durable, and a later successful sync does not make up
+    /// for the rest, because kernels mark pages clean that they could not write.
     InputOutput,
-    /// The operation fails with ENOSPC and has no effect. Operations that need no space go well.
+    /// The operation fails with ENOSPC and has no effect. Operations that need no space succeed.
     DiskFull,
-    /// A write stores its first part and fails with ENOSPC. Other operations go well.
+    /// A write stores its first part and fails with ENOSPC. Other operations succeed.
     ShortWrite,
     /// The machine dies before the operation.
     CrashBefore,
     /// The machine dies after the operation.
     CrashAfter,
-    /// The machine dies within the operation: any of its sectors may have reached the disk.
+    /// The machine dies during the operation: any of its sectors may have reached the disk.
     CrashTorn,
 }
 
 impl Fault {
-    /// Every fault, for tests that try them all.
+    /// All faults, for tests that try each.
     pub const ALL: [Fault; 6] = [
         Fault::InputOutput,
         Fault::DiskFull,
@@ -33,8 +33,8 @@ impl Fault {
     ];
 }
 
-/// A promise that a disk breaks without a word: what a program would do that forgot the call. A
-/// test that does not notice proves nothing.
+/// A guarantee that a disk breaks silently, as if the program had forgotten the call. A crash test
+/// that does not notice it proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Syncing a file does nothing.
@@ -43,30 +43,30 @@ pub enum Lie {
     DirectorySync,
 }
 
-/// What an operation does, as far as faults distinguish.
+/// The kind of an operation, as far as faults distinguish it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operation {
     Read,
     /// Takes space: a write, a new name.
     Write,
-    /// Changes something but takes no space.
+    /// Changes something without using space.
     Change,
     Sync,
 }
 
-/// How an operation has to go.
+/// The outcome of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Course {
     Well,
     Fails(i32),
     Short,
-    /// It takes effect, and the machine dies. Torn: perhaps only in part.
+    /// It takes effect, perhaps only in part if `torn`, and the machine dies.
     Dies {
         torn: bool,
     },
 }
 
-/// Counts operations and decides about each.
+/// Counts operations and decides the outcome of each.
 #[derive(Default)]
 pub(super) struct Plan {
     operations: u64,
@@ -76,31 +76,37 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Number of operations so far.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
+    /// True if the machine died.
     pub fn crashed(&self) -> bool {
         self.crashed
     }
 
+    /// Kills the machine; every later operation fails.
     pub fn crash(&mut self) {
         self.crashed = true;
     }
 
+    /// Injects a fault at an operation, in place of an earlier injection.
     pub fn fault_at(&mut self, operation: u64, fault: Fault) {
         self.fault = Some((operation, fault));
     }
 
+    /// Breaks a guarantee from now on.
     pub fn tell(&mut self, lie: Lie) {
         self.lies.push(lie);
     }
 
+    /// True if the guarantee is broken.
     pub fn lies(&self, lie: Lie) -> bool {
         self.lies.contains(&lie)
     }
 
-    /// Counts one operation and says how it goes.
+    /// Counts an operation and returns its outcome. Fails if the machine is dead.
     pub fn next(&mut self, operation: Operation) -> io::Result<Course> {
         if self.crashed {
             return Err(dead());
@@ -127,7 +133,7 @@ impl Plan {
     }
 }
 
-/// What every operation says once the machine is dead.
+/// The error of every operation after the machine died.
 pub(super) fn dead() -> io::Error {
     io::Error::other("the simulated machine has crashed")
 }

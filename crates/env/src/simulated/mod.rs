@@ -1,4 +1,4 @@
-//! A disk in memory that fails where it is told to, and forgets at a crash what a disk forgets.
+//! A disk in memory with fault injection, which loses at a crash whatever a real disk may lose.
 
 mod content;
 mod directory;

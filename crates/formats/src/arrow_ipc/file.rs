@@ -122,14 +122,17 @@ fn read_at(file: &mut File, offset: u64, length: usize) -> std::io::Result<Vec<u
 }
 
 impl FileUnit {
+    /// Encoded size of the unit's batches in bytes, with their metadata.
     pub fn bytes(&self) -> u64 {
         self.file.footer.batches[self.batches.clone()].iter().map(block_bytes).sum()
     }
 
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
+    /// Opens the file and decodes its dictionaries. Fails if the file cannot be read or is damaged.
     pub fn read(self) -> Result<FileReader> {
         let (ipc, name) = (&self.file, &self.file.name);
         let mut file = files::open(&ipc.path)?;

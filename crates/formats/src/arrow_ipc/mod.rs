@@ -55,6 +55,7 @@ fn is_file(path: &Path) -> Result<bool> {
 }
 
 impl ArrowUnit {
+    /// Size of the unit in bytes; 0 for a stream of unknown length.
     pub fn bytes(&self) -> u64 {
         match self {
             ArrowUnit::File(unit) => unit.bytes(),
@@ -62,6 +63,7 @@ impl ArrowUnit {
         }
     }
 
+    /// The file's path.
     pub fn path(&self) -> &Path {
         match self {
             ArrowUnit::File(unit) => unit.path(),
@@ -69,6 +71,7 @@ impl ArrowUnit {
         }
     }
 
+    /// Opens the unit for reading. Fails if the file cannot be read or is damaged.
     pub fn read(self) -> Result<ArrowReader> {
         Ok(match self {
             ArrowUnit::File(unit) => ArrowReader::File(unit.read()?),

@@ -38,10 +38,12 @@ pub(super) fn schema(path: &Path) -> Result<Schema> {
 }
 
 impl StreamUnit {
+    /// A unit for the whole stream; it is not opened before [`read`](Self::read).
     pub fn new(path: &Path, target: SchemaRef, batch_rows: usize) -> StreamUnit {
         StreamUnit { path: path.to_owned(), target, batch_rows }
     }
 
+    /// Opens the stream. Its schema is read with the first batch.
     pub fn read(self) -> Result<StreamReader> {
         Ok(StreamReader {
             input: Some(Input::open(&self.path)?),

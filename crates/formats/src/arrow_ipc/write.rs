@@ -21,6 +21,7 @@ enum Form {
 }
 
 impl ArrowWriter {
+    /// Writes the schema. Any format other than [`Format::ArrowStream`] becomes an IPC file.
     pub fn new(format: Format, out: Output, schema: &SchemaRef) -> Result<ArrowWriter> {
         let portable = Portable::new(schema, false);
         let form = match format {
@@ -32,6 +33,7 @@ impl ArrowWriter {
         Ok(ArrowWriter { portable, form })
     }
 
+    /// Writes a batch of the schema that was given to [`new`](Self::new).
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         let batch = self.portable.convert(batch)?;
         match &mut self.form {

@@ -59,6 +59,7 @@ pub(super) enum Splitter {
 }
 
 impl Splitter {
+    /// A splitter for [`Format::Text`]; all other formats are split as CSV.
     pub fn new(format: Format, options: &ReadOptions) -> Splitter {
         let marks = &options.marks;
         let delimiter = marks.delimiter_for(format);
@@ -79,6 +80,8 @@ impl Splitter {
         }
     }
 
+    /// Appends the next record of `text` to `records`. `is_last` is true if no text follows. Stops
+    /// if the record is incomplete, malformed or has more than `fields_max` fields.
     pub fn split_record(
         &self,
         text: &[u8],

@@ -24,6 +24,8 @@ pub(super) struct Span {
 }
 
 impl Span {
+    /// The bytes `start..end` of the text, or of the scratch buffer if they were unescaped. Offsets
+    /// must fit 32 bits.
     pub fn new(start: usize, end: usize, kind: Kind) -> Span {
         debug_assert!(start <= end && end <= u32::MAX as usize);
         Span { start: start as u32, end: end as u32, kind }
@@ -63,6 +65,7 @@ pub(super) struct Records {
 }
 
 impl Records {
+    /// Removes all records, but keeps the allocations.
     pub fn clear(&mut self) {
         self.spans.clear();
         self.scratch.clear();
@@ -115,6 +118,7 @@ pub(super) struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
+    /// Fails at the first byte that is not UTF-8.
     pub fn new(plain: &'a [u8], scratch: &'a [u8]) -> Result<Texts<'a>, Fault> {
         let plain = checked(plain)?;
         // Escapes can spell any bytes; their offset in the text is not known here.
@@ -122,6 +126,7 @@ impl<'a> Texts<'a> {
         Ok(Texts { plain, scratch })
     }
 
+    /// The text of a field; empty for NULL.
     pub fn text(&self, span: Span) -> &'a str {
         let range = span.start as usize..span.end as usize;
         match span.kind {

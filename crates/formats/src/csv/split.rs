@@ -16,6 +16,7 @@ pub(super) struct CsvSplitter {
 }
 
 impl CsvSplitter {
+    /// A splitter with the given marks. The first line end decides how all lines end.
     pub fn new(delimiter: u8, quote: u8, escape: u8) -> CsvSplitter {
         let mut special = [false; 256];
         for byte in [delimiter, quote, b'\n', b'\r'] {

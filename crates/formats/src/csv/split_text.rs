@@ -14,6 +14,7 @@ pub(super) struct TextSplitter {
 }
 
 impl TextSplitter {
+    /// A splitter with the given delimiter and the text that represents NULL.
     pub fn new(delimiter: u8, null: &str) -> TextSplitter {
         TextSplitter { delimiter, null: null.as_bytes().to_vec(), line_end: None }
     }

@@ -52,6 +52,7 @@ impl CsvRows {
 }
 
 impl CsvWriter {
+    /// A writer with the delimiter, quotes and NULL text of the format and options.
     #[must_use]
     pub fn new(format: Format, schema: &SchemaRef, options: &WriteOptions) -> CsvWriter {
         let marks = &options.marks;
@@ -67,6 +68,7 @@ impl CsvWriter {
         }
     }
 
+    /// Appends the line of column names.
     pub fn header(&self, schema: &Schema, out: &mut String) {
         for (place, field) in schema.fields().iter().enumerate() {
             self.delimit(place, out);

@@ -28,6 +28,7 @@ enum Form {
 }
 
 impl JsonWriter {
+    /// Prepares the keys and value forms of the columns.
     pub fn new(schema: &SchemaRef) -> JsonWriter {
         let columns = schema.fields().iter().map(|field| {
             let mut key = String::new();
@@ -38,6 +39,8 @@ impl JsonWriter {
         JsonWriter { columns: columns.collect() }
     }
 
+    /// Appends one JSON object and a line end for each row. Fails if a column's type cannot be
+    /// formatted.
     pub fn rows(&self, batch: &RecordBatch, out: &mut String) -> Result<()> {
         let formatters: Vec<ValueFormatter> = batch
             .columns()

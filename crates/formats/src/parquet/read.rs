@@ -110,10 +110,13 @@ impl ParquetUnit {
         u64::try_from(group.compressed_size()).unwrap_or(0)
     }
 
+    /// The file's path.
     pub fn path(&self) -> &Path {
         &self.file.path
     }
 
+    /// Opens the row group with the projected columns. Fails if the file cannot be read or is
+    /// damaged.
     pub fn read(self) -> Result<ParquetReader> {
         let file = &self.file;
         let input = files::open(&file.path)?;

@@ -18,6 +18,7 @@ pub(crate) struct ParquetWriter {
 }
 
 impl ParquetWriter {
+    /// Writes the start of the file. The options determine compression and the size of row groups.
     pub fn new(out: Output, schema: &SchemaRef, options: &WriteOptions) -> Result<ParquetWriter> {
         // Parquet's intervals have only milliseconds, so intervals are written as text.
         let portable = Portable::new(schema, true);
@@ -36,6 +37,7 @@ impl ParquetWriter {
         Ok(ParquetWriter { portable, writer })
     }
 
+    /// Writes a batch of the schema that was given to [`new`](Self::new).
     pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         self.writer.write(&self.portable.convert(batch)?).map_err(failed)
     }

@@ -24,12 +24,14 @@ pub struct BinaryCopyEncoder {
 }
 
 impl BinaryCopyEncoder {
+    /// An encoder for rows of the schema.
     #[must_use]
     pub fn new(schema: SchemaRef) -> BinaryCopyEncoder {
         let formats = vec![ValueFormat::Binary; schema.fields().len()];
         BinaryCopyEncoder { rows: RowEncoder::new(schema, formats) }
     }
 
+    /// Appends the signature and the header, without flags or extension.
     pub fn begin(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(SIGNATURE);
         out.extend_from_slice(&[0; HEADER_BYTES - SIGNATURE.len()]);
@@ -41,10 +43,12 @@ impl BinaryCopyEncoder {
         self.rows.batch(batch)
     }
 
+    /// Appends one row, which starts with its number of fields.
     pub fn row(rows: &mut EncodedRows, row: usize, out: &mut Vec<u8>) {
         rows.values(row, out);
     }
 
+    /// Appends the mark after the last row.
     pub fn end(out: &mut Vec<u8>) {
         out.extend_from_slice(&END);
     }
@@ -73,6 +77,7 @@ enum Expected {
 }
 
 impl BinaryCopyDecoder {
+    /// A decoder that expects the header first and emits batches of at most `batch_rows` rows.
     #[must_use]
     pub fn new(schema: SchemaRef, batch_rows: usize) -> BinaryCopyDecoder {
         BinaryCopyDecoder {

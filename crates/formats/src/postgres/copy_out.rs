@@ -43,6 +43,7 @@ impl CopyEncoder {
         }
     }
 
+    /// The format of all values: text or binary.
     #[must_use]
     pub fn form(&self) -> ValueFormat {
         match self {
@@ -91,6 +92,7 @@ impl CopyEncoder {
 }
 
 impl CopyRows {
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         match self {

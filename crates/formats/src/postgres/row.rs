@@ -63,6 +63,7 @@ impl RowEncoder {
 }
 
 impl EncodedRows {
+    /// Number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows

@@ -71,6 +71,7 @@ fn named(name: &str) -> &'static Known {
 }
 
 impl Type {
+    /// The PostgreSQL type of a field. Types without a counterpart are described as text.
     #[must_use]
     pub fn of(field: &Field) -> Type {
         if let DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) =

@@ -69,6 +69,7 @@ impl RowsBuilder {
         self.rows - self.refused.len()
     }
 
+    /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

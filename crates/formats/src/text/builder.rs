@@ -60,6 +60,7 @@ pub struct Refused {
 }
 
 impl ColumnBuilder {
+    /// An empty column of the field's type. Fails if values of the type cannot be parsed.
     pub fn new(field: &FieldRef) -> Result<ColumnBuilder> {
         let values = match field.data_type() {
             DataType::Boolean => Values::Boolean(BooleanBuilder::new()),
@@ -98,6 +99,7 @@ impl ColumnBuilder {
         Ok(ColumnBuilder { field: Arc::clone(field), values })
     }
 
+    /// Parses and appends one value; `None` is NULL. Fails if the text is not valid for the type.
     pub fn append(&mut self, text: Option<&str>) -> Result<()> {
         self.extend(std::iter::once(text)).map_err(|refused| refused.error)
     }
@@ -293,6 +295,7 @@ impl ColumnBuilder {
         }
     }
 
+    /// True if there are no values.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -68,10 +68,14 @@ enum Values {
 }
 
 impl ValueFormatter {
+    /// Formats the values of an array in PostgreSQL's default style. Fails like
+    /// [`with_style`](Self::with_style).
     pub fn new(array: &ArrayRef) -> Result<ValueFormatter> {
         ValueFormatter::with_style(array, DateStyle::Postgres)
     }
 
+    /// Formats the values of an array. Types that tables cannot have are converted first if
+    /// possible.
     pub fn with_style(array: &ArrayRef, style: DateStyle) -> Result<ValueFormatter> {
         if let Some(values) = Values::of(array, style)? {
             return Ok(ValueFormatter::of(array, values, style));
@@ -91,6 +95,7 @@ impl ValueFormatter {
         ValueFormatter { array: ArrayRef::clone(array), nulls, values, style }
     }
 
+    /// True if the value is NULL; it must not be formatted then.
     #[must_use]
     pub fn is_null(&self, row: usize) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))

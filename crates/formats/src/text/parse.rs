@@ -12,6 +12,8 @@ use super::{bytea as bytea_form, datetime, decimal, float};
 /// Longer values are shortened in messages.
 const QUOTED_CHARACTERS_MAX: usize = 100;
 
+/// Parses `boolean`: any unambiguous prefix of `true`, `false`, `yes`, `no`, `on`, `off`, and `1`
+/// or `0`.
 pub fn boolean(text: &str) -> Result<bool> {
     match text {
         "t" | "true" => return Ok(true),
@@ -47,10 +49,12 @@ integer!(int2, i16, "smallint");
 integer!(int4, i32, "integer");
 integer!(int8, i64, "bigint");
 
+/// Parses `real`. Fails with PostgreSQL's error if the number is out of range.
 pub fn float4(text: &str) -> Result<f32> {
     float::parse_real(text)
 }
 
+/// Parses `double precision`. Fails with PostgreSQL's error if the number is out of range.
 pub fn float8(text: &str) -> Result<f64> {
     float::parse_double(text)
 }
@@ -65,6 +69,7 @@ pub fn decimal256(text: &str, precision: u8, scale: i8) -> Result<i256> {
     decimal::parse_256(text, precision, scale)
 }
 
+/// Parses `bytea` in its hexadecimal or escape format.
 pub fn bytea(text: &str) -> Result<Vec<u8>> {
     bytea_form::parse(text)
 }
@@ -89,6 +94,7 @@ pub fn timestamptz(text: &str) -> Result<i64> {
     datetime::parse_timestamp(text, true)
 }
 
+/// Parses `interval` without restriction to fields such as `DAY TO SECOND`.
 pub fn interval(text: &str) -> Result<IntervalMonthDayNano> {
     interval_in(text, IntervalFields::default())
 }

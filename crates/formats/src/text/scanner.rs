@@ -15,24 +15,29 @@ pub(super) struct Fraction {
 }
 
 impl<'a> Scanner<'a> {
+    /// Starts at the first byte that is not white space; trailing white space is ignored.
     pub fn new(text: &'a str) -> Scanner<'a> {
         Scanner { bytes: text.trim_ascii().as_bytes(), at: 0 }
     }
 
+    /// The next byte, which stays unread; `None` at the end.
     pub fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
+    /// True if all bytes were read.
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }
 
+    /// Reads the next byte if it is `byte`; returns true if so.
     pub fn take(&mut self, byte: u8) -> bool {
         let taken = self.peek() == Some(byte);
         self.at += usize::from(taken);
         taken
     }
 
+    /// Reads the next byte if it is one of `bytes`, and returns it.
     pub fn take_any(&mut self, bytes: &[u8]) -> Option<u8> {
         let byte = self.peek().filter(|byte| bytes.contains(byte))?;
         self.at += 1;

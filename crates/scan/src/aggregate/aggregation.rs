@@ -1,4 +1,4 @@
-//! What is to be found: filter, keys and aggregates over the columns of one table.
+//! An aggregation: filter, keys and aggregates over the columns of one table.
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use super::order::Order;
 use super::predicate::Predicate;
 use super::states::{BitOperator, Seen, Spread, State, StateKind};
 
-/// One column of what rows are grouped by.
+/// One GROUP BY column.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
     pub value: KeyValue,
     pub data_type: DataType,
 }
 
-/// Where a column of a key comes from. Columns are places among those of the aggregation.
+/// The source of a key column. Columns are positions among those of the aggregation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyValue {
     Column(usize),
-    /// A whole number.
+    /// An integer expression.
     Int(Number),
 }
 
-/// What is found for each group.
+/// An aggregate of each group.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Measure {
-    /// How many rows there are.
+    /// Number of rows, as `count(*)`.
     Rows,
-    /// In how many of them a column is not NULL.
+    /// Number of rows in which a column is not NULL.
     Count {
         column: usize,
     },
-    /// In how many of them a number is not NULL.
+    /// Number of rows in which a number is not NULL.
     CountNumber {
         lane: Lane,
         number: Number,
@@ -54,57 +54,58 @@ pub enum Measure {
         column: usize,
         greatest: bool,
     },
-    /// How many different values a whole number or a float has.
+    /// Number of distinct values of an integer or a float.
     CountDistinct {
         lane: Lane,
         number: Number,
     },
-    /// How many different values a text has.
+    /// Number of distinct values of a text.
     TextCountDistinct {
         column: usize,
     },
-    /// How far floats lie apart.
+    /// Variance or standard deviation of floats.
     Spread {
         number: Number,
         spread: Spread,
     },
-    /// Whole numbers combined bit by bit.
+    /// Bitwise aggregate of integers.
     Bits {
         number: Number,
         operator: BitOperator,
     },
-    /// What the row has that comes first in an order.
+    /// A value of the row that comes first in an order.
     First {
         value: Picked,
         order: Order,
-        /// Whether rows that have NULL there are left out.
+        /// True if rows with a NULL value are skipped.
         skips_nulls: bool,
     },
-    /// Of the rows in which a predicate is true alone. The measure in it is not such a one itself.
+    /// Aggregate of the rows that satisfy a predicate, as `FILTER (WHERE …)`. The inner measure is
+    /// not filtered itself.
     Filtered {
         filter: Predicate,
         measure: Box<Measure>,
     },
 }
 
-/// What is taken of a row.
+/// The value that [`Measure::First`] takes from its row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Picked {
     Number { lane: Lane, number: Number },
     Text { column: usize },
 }
 
-/// What measures are given.
+/// The argument of a measure.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Input {
     Number(Lane, Number),
     Text(usize),
     Nulls(usize),
-    /// Numbers or texts, and the order of their rows.
+    /// Numbers or texts, with the sort order of their rows.
     Ordered(Box<Input>, Order),
 }
 
-/// An input, and the filter of those rows that it is needed of.
+/// An input, with the filter of the rows for which it is needed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Given {
     pub input: Input,
@@ -175,28 +176,28 @@ impl Picked {
     }
 }
 
-/// Aggregates of the rows of one table that pass a filter, for each group of equal keys.
+/// Aggregates over the rows of one table that pass a filter, for each group of equal keys.
 ///
-/// Without keys there is one group, also of no rows.
+/// Without keys there is exactly one group, even if there are no rows.
 #[derive(Clone, Debug)]
 pub struct Aggregation {
-    /// The places in the table of the columns that are read.
+    /// Positions in the table of the columns that are read.
     pub(crate) columns: Vec<usize>,
     pub(crate) filter: Option<Predicate>,
     pub(crate) keys: Vec<Key>,
     pub(crate) kinds: Vec<Kind>,
     pub(crate) measures: Vec<Measure>,
-    /// Each thing that some measure is given, once.
+    /// The distinct inputs of all measures.
     pub(crate) inputs: Vec<Given>,
-    /// For each measure, the place of its input.
+    /// For each measure, the position of its input; `None` if it has none.
     pub(crate) input_of: Vec<Option<usize>>,
-    /// Each filter that some measure has of its own, once.
+    /// The distinct filters of all measures.
     pub(crate) filters: Vec<Predicate>,
-    /// For each measure, the place of its filter.
+    /// For each measure, the position of its filter.
     pub(crate) filter_of: Vec<Option<usize>>,
 }
 
-/// The place of an element in a list, where it is put if it is not there yet.
+/// The position of an element in a list; appends it if it is missing.
 fn place_in<T: PartialEq>(list: &mut Vec<T>, element: T) -> usize {
     list.iter().position(|known| *known == element).unwrap_or_else(|| {
         list.push(element);
@@ -205,9 +206,9 @@ fn place_in<T: PartialEq>(list: &mut Vec<T>, element: T) -> usize {
 }
 
 impl Aggregation {
-    /// `columns` are the places in the table of what the other parts call columns 0, 1 and so on.
+    /// `columns` are the table's columns that the other parts call columns 0, 1 and so on.
     ///
-    /// `None` where the keys are of types, or as many, that they cannot be grouped by.
+    /// Returns `None` if a key's type is not supported or the keys are too wide.
     #[must_use]
     pub fn new(
         columns: Vec<usize>,
@@ -241,8 +242,8 @@ impl Aggregation {
         })
     }
 
-    /// The same of those groups alone whose key has one of these numbers in a column, given by its
-    /// place in the key; `None` where that is no column of whole numbers.
+    /// Restricts the aggregation to groups whose key has one of these numbers in the column at
+    /// `place` of the key; `None` if that is no integer column.
     #[must_use]
     pub fn among(&self, place: usize, keys: &Arc<KeySet>) -> Option<Aggregation> {
         let number = self.whole_key(place)?;
@@ -251,7 +252,7 @@ impl Aggregation {
         Some(Aggregation { filter: Some(Predicate::And(parts)), ..self.clone() })
     }
 
-    /// Whether [`Aggregation::among`] knows what to do with a column of the key.
+    /// True if [`Aggregation::among`] supports that column of the key.
     #[must_use]
     pub fn has_whole_key(&self, place: usize) -> bool {
         self.whole_key(place).is_some()
@@ -267,25 +268,27 @@ impl Aggregation {
         }
     }
 
+    /// True if there are GROUP BY columns.
     #[must_use]
     pub fn has_keys(&self) -> bool {
         !self.keys.is_empty()
     }
 
+    /// True if there is a filter.
     #[must_use]
     pub fn is_filtered(&self) -> bool {
         self.filter.is_some()
     }
 
-    /// Whether a chunk may hold rows that pass the filter, by what the chunk says of itself.
+    /// False if the chunk's zones prove that none of its rows passes the filter.
     #[must_use]
     pub fn may_concern(&self, chunk: &ChunkView) -> bool {
         let filter = self.filter.as_ref();
         filter.is_none_or(|filter| filter.is_possible(chunk, &self.columns))
     }
 
-    /// States without groups. Only without keys, or with a filter of its own, a measure may have a
-    /// group of no rows.
+    /// New states without groups. A group without rows is possible only without keys, or for a
+    /// measure with a filter of its own.
     pub(crate) fn states(&self) -> Vec<State> {
         let states = self.measures.iter().map(|measure| {
             let all_have_rows = !self.keys.is_empty() && measure.filter().is_none();

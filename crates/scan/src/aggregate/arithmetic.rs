@@ -1,7 +1,7 @@
-//! Arithmetic over the rows of a block.
+//! Arithmetic on the rows of a block.
 //!
-//! Rows that nobody wants are computed like the others, so that loops have no branches, but only
-//! wanted ones can fail.
+//! Unwanted rows (dead ones and those that the filter rejects) are computed too, so that loops have
+//! no branches, but only wanted rows can fail.
 
 use arrow::buffer::NullBuffer;
 use thalweg_types::{Error, Result, SqlState};
@@ -19,7 +19,7 @@ fn out_of_range(width: Width) -> Error {
     Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told)
 }
 
-/// Computes every row, then asks once whether any did not fit.
+/// Integer arithmetic. Computes all rows, then checks once if any overflowed.
 pub(crate) fn integers(
     operator: Operator,
     width: Width,
@@ -33,7 +33,7 @@ pub(crate) fn integers(
                 let (quotient, overflow) = a.overflowing_div(if b == 0 { 1 } else { b });
                 (quotient, -i64::from(overflow))
             }
-            // What is left of the least number divided by -1 is 0, whatever the quotient is.
+            // The remainder by -1 is 0, even of the minimum, whose quotient overflows.
             Operator::Modulo => (a.wrapping_rem(if b == 0 { 1 } else { b }), 0),
             Operator::Add => {
                 let sum = a.wrapping_add(b);
@@ -70,7 +70,7 @@ pub(crate) fn integers(
     Ok(computed)
 }
 
-/// Decimals in 128 bits.
+/// Arithmetic on decimals in 128 bits.
 pub(crate) fn wide(
     operator: Operator,
     left: &Vector<'_, i128>,
@@ -112,7 +112,7 @@ pub(crate) fn numeric_overflow() -> Error {
     Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value overflows numeric format")
 }
 
-/// Whether all decimals fit into 64 bits, so that no result can leave 128.
+/// True if all decimals fit 64 bits, so that no result can exceed 128.
 fn is_narrow(values: &Values<'_, i128>) -> bool {
     let excess = |value: i128| value ^ i128::from(value as i64);
     match values {
@@ -123,7 +123,7 @@ fn is_narrow(values: &Values<'_, i128>) -> bool {
     }
 }
 
-/// Refuses (22012) a divisor of zero in a wanted row.
+/// Fails (`22012`) if the divisor is zero in a wanted row.
 fn refuse_zero<T: Copy>(
     divisors: &Vector<'_, T>,
     nulls: Option<&NullBuffer>,
@@ -173,7 +173,7 @@ pub(crate) fn floats(
     Ok(Vector { values, nulls })
 }
 
-/// Whole numbers as those of a type.
+/// Casts integers to a narrower type. Fails if a wanted one does not fit.
 pub(crate) fn narrowed<'a>(
     given: Vector<'a, i64>,
     width: Width,
@@ -192,7 +192,7 @@ pub(crate) fn narrowed<'a>(
     }
 }
 
-/// Floats as the next whole numbers.
+/// Casts floats to integers, rounding half to even.
 pub(crate) fn rounded(
     given: &Vector<'_, f64>,
     width: Width,
@@ -212,7 +212,7 @@ pub(crate) fn rounded(
     }
 }
 
-/// Floats as `real` has them.
+/// Casts floats to `real`. Fails on overflow and underflow, as PostgreSQL does.
 pub(crate) fn real(given: &Vector<'_, f64>, wanted: Option<&Mask>) -> Result<Vector<'static, f64>> {
     let rounded = given.map(|value| f64::from(value as f32));
     let is_lost = |row| {
@@ -228,7 +228,7 @@ pub(crate) fn real(given: &Vector<'_, f64>, wanted: Option<&Mask>) -> Result<Vec
     Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told))
 }
 
-/// The starts of the parts of a line that whole numbers lie in.
+/// The starts of the buckets that contain the integers, as `date_bin` does.
 pub(crate) fn buckets(
     given: &Vector<'_, i64>,
     unit: i64,
@@ -238,7 +238,8 @@ pub(crate) fn buckets(
     let start = |value: i64| bucket(value, unit, origin).unwrap_or(value);
     let computed = given.map(start);
     let fails = |row| bucket(given.values.get(row), unit, origin).is_none();
-    // Only numbers at the very ends have a start, or a distance, that 64 bits have no room for.
+    // Only numbers near the ends of the range have a bucket start or a distance that overflows 64
+    // bits.
     let ends = |value: i64| value.unsigned_abs().checked_add(unit.unsigned_abs());
     let is_far = |value: i64| {
         let far = ends(value).and_then(|far| far.checked_add(origin.unsigned_abs()));
@@ -254,7 +255,7 @@ pub(crate) fn buckets(
     }
 }
 
-/// The start of the part that a number lies in; `None` where 64 bits have no room for it.
+/// The start of the bucket that contains a number; `None` on overflow.
 #[inline(always)]
 pub(crate) fn bucket(value: i64, unit: i64, origin: i64) -> Option<i64> {
     let distance = value.checked_sub(origin)?.rem_euclid(unit);

@@ -1,4 +1,4 @@
-//! CASE: which of several numbers a row takes.
+//! CASE expressions.
 
 use arrow::buffer::NullBuffer;
 use thalweg_types::Result;
@@ -7,11 +7,11 @@ use super::number::{Block, Number};
 use super::predicate::Predicate;
 use super::vector::{Mask, Values, Vector};
 
-/// Conditions and their numbers, and the number of the rows in which none is true.
+/// The WHEN branches, each a condition and its number, and the number of ELSE.
 type Cases<'a> = (&'a [(Predicate, Option<Number>)], Option<&'a Number>);
 
-/// The numbers that rows take. Neither a condition nor a number can fail in a row that an earlier
-/// condition has taken.
+/// Evaluates a CASE. Neither a condition nor a number can fail in a row that an earlier condition
+/// matched.
 pub(crate) fn chosen<'a, T: Copy + Default>(
     (cases, otherwise): Cases<'_>,
     block: &Block<'a>,

@@ -1,11 +1,11 @@
-//! Decimals of a block, in 64 bits wherever these have room for them.
+//! Decimals of a block, in 64 bits wherever they fit.
 //!
-//! A column's values take 128 bits, and are brought down to 64 as a block of them is read. How far
-//! from zero they lie is measured on the way. From then on results are computed in 64 bits as long
-//! as the bounds of the operands say that none can leave them, and in 128 bits otherwise.
+//! A column's values have 128 bits and are narrowed to 64 when a block of them is read, which also
+//! measures their largest magnitude. From then on results are computed in 64 bits as long as the
+//! operands' bounds prove that they fit, and in 128 bits otherwise.
 //!
-//! Promises: values are the same in both forms; what is in 64 bits cannot have failed, whichever
-//! rows were wanted.
+//! Invariants: values are the same in both forms; an operation in 64 bits cannot fail, whichever
+//! rows are wanted.
 
 use std::rc::Rc;
 
@@ -17,7 +17,7 @@ use super::number::Operator;
 use super::vector::{Mask, Values, Vector};
 use crate::simd::widest;
 
-/// As whole numbers of their last digit's units.
+/// Decimals as integers in units of their last digit.
 pub(crate) enum Decimals<'a> {
     Narrow(Narrow<'a>),
     Wide(Vector<'a, i128>),
@@ -26,12 +26,12 @@ pub(crate) enum Decimals<'a> {
 #[derive(Clone)]
 pub(crate) struct Narrow<'a> {
     pub vector: Vector<'a, i64>,
-    /// How far from zero a value is at most, what lies under a NULL as well.
+    /// Upper bound of the absolute values, including those under NULLs.
     pub bound: u64,
 }
 
 impl<'a> Decimals<'a> {
-    /// Values of 128 bits, in 64 where all of them fit.
+    /// Narrows 128-bit values if all of them fit 64 bits.
     pub fn of(vector: Vector<'a, i128>) -> Decimals<'a> {
         let narrow = match &vector.values {
             Values::Constant(value) => {
@@ -52,6 +52,7 @@ impl<'a> Decimals<'a> {
         }
     }
 
+    /// Decimals of scale 0.
     pub fn of_ints(vector: Vector<'a, i64>) -> Decimals<'a> {
         let bound = match &vector.values {
             Values::Constant(value) => value.unsigned_abs(),
@@ -64,6 +65,7 @@ impl<'a> Decimals<'a> {
         Decimals::Narrow(Narrow { vector, bound })
     }
 
+    /// Widens to 128 bits.
     pub fn into_wide(self) -> Vector<'a, i128> {
         match self {
             Decimals::Narrow(narrow) => narrow.vector.map(i128::from),
@@ -71,6 +73,7 @@ impl<'a> Decimals<'a> {
         }
     }
 
+    /// The validity of the rows; `None` if no row is NULL.
     pub fn nulls(&self) -> Option<&NullBuffer> {
         match self {
             Decimals::Narrow(narrow) => narrow.vector.nulls.as_ref(),
@@ -79,7 +82,7 @@ impl<'a> Decimals<'a> {
     }
 }
 
-/// Values in 64 bits, and how far from zero they are at most; `None` where one does not fit.
+/// The values in 64 bits and their bound; `None` if one does not fit.
 pub(crate) fn narrowed(values: &[i128]) -> Option<(Vec<i64>, u64)> {
     let (mut excess, mut reach) = (0, 0);
     let mut narrowed = vec![0; values.len()];
@@ -94,21 +97,21 @@ pub(crate) fn narrowed(values: &[i128]) -> Option<(Vec<i64>, u64)> {
     (excess == 0).then(|| (narrowed, bound_of(reach)))
 }
 
-/// How far from zero a value is, one less for negative ones.
+/// Absolute value of a non-negative number, one less for a negative one.
 #[inline(always)]
 fn far(value: i64) -> i64 {
     value ^ (value >> 63)
 }
 
-/// The bound of values, from all bits of how far they are.
+/// The bound of values, from the bitwise OR of their [`far`].
 fn bound_of(reach: i64) -> u64 {
     reach.unsigned_abs() + 1
 }
 
-/// The result of an operator.
+/// Applies an operator.
 ///
 /// # Errors
-/// Where that of a wanted row leaves 128 bits.
+/// If the result of a wanted row exceeds 128 bits.
 pub(crate) fn decimals(
     operator: Operator,
     left: Decimals<'_>,
@@ -124,7 +127,7 @@ pub(crate) fn decimals(
     }
 }
 
-/// The result of an operator, which 128 bits always have room for.
+/// Applies an operator to 64-bit values; the result always fits 128 bits.
 fn of_narrow(operator: Operator, left: &Narrow<'_>, right: &Narrow<'_>) -> Decimals<'static> {
     let (first, second) = (u128::from(left.bound), u128::from(right.bound));
     let bound = match operator {

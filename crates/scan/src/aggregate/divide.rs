@@ -1,4 +1,4 @@
-//! Groups in partitions by the hashes of their keys.
+//! Partitions groups by the hashes of their keys.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use super::aggregation::Aggregation;
 use super::keys::Groups;
 use super::states::State;
 
-/// Up to so many groups are divided partition by partition: the columns of one lie side by side, as
-/// the memory does that is free once they are merged.
+/// Up to this many groups are divided partition by partition, so that the columns of one partition
+/// are adjacent in memory, which is freed in large pieces once they are merged.
 const FEW: usize = 1 << 18;
 
-/// Groups as record batches, one for each partition. Of many groups, what was made a column is
-/// given up before the next one is.
+/// Converts groups to record batches, one for each partition. With many groups, column after column
+/// is divided, and the source of each is dropped before the next one.
 pub(super) fn divided(
     aggregation: &Aggregation,
     mut groups: Groups,
@@ -60,8 +60,8 @@ pub(super) fn divided(
     Ok(parts.map(|(columns, order)| batch(&schema, columns, order.len())).collect())
 }
 
-/// Whole numbers in half the bytes, where all of them have room there: most keys, counts and sums
-/// do, and very many groups are mostly these.
+/// Halves a column of 64-bit integers if all of them fit 32 bits. Most keys, counts and sums do,
+/// and large results consist mostly of these.
 fn narrow(column: ArrayRef) -> ArrayRef {
     let Some(numbers) = column.as_primitive_opt::<Int64Type>() else { return column };
     let is_small = |number: &i64| i64::from(*number as i32) == *number;
@@ -72,20 +72,20 @@ fn narrow(column: ArrayRef) -> ArrayRef {
     Arc::new(Int32Array::new(narrow.into(), numbers.nulls().cloned()))
 }
 
-/// A state's column as it was before it was made narrow.
+/// Reverts [`narrow`] for the column of a state.
 pub(crate) fn wide(column: &ArrayRef) -> ArrayRef {
     let Some(numbers) = column.as_primitive_opt::<Int32Type>() else { return Arc::clone(column) };
     let wide: Vec<i64> = numbers.values().iter().map(|number| i64::from(*number)).collect();
     Arc::new(Int64Array::new(wide.into(), numbers.nulls().cloned()))
 }
 
-/// The values of some groups.
+/// Gathers the values of the given groups.
 fn taken(column: &ArrayRef, order: &UInt32Array) -> Result<ArrayRef> {
     take(column, order, None)
         .map_err(|error| Error::internal("groups could not be divided").with_source(error))
 }
 
-/// Names that say the places of columns.
+/// A schema whose field names are column positions.
 fn schema_of(columns: &[ArrayRef]) -> SchemaRef {
     let fields = columns
         .iter()
@@ -94,7 +94,7 @@ fn schema_of(columns: &[ArrayRef]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
 }
 
-/// Columns of so many rows.
+/// A batch of `rows` rows; there may be no columns.
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> RecordBatch {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)

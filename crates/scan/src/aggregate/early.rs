@@ -1,10 +1,10 @@
-//! Groups that are divided into partitions before all rows were seen.
+//! Early partitioning: divides groups before all rows were read.
 //!
-//! Where nearly every row has a group of its own, finding it in a large table is waiting for
-//! memory, and of no use. So a table of such rows is divided once it is large, and begun anew: it
-//! stays in the caches, and no index of all groups is ever made. Whoever merges a partition finds
-//! what its pieces have in common. From time to time one partition is looked at. Where groups come
-//! again and again after all, the pieces are taken back into one table, which grows from then on.
+//! If nearly every row has a group of its own, looking it up in a large table means waiting for
+//! memory, without benefit. So a large table of such rows is divided, and a new one is started that
+//! fits the caches; an index of all groups is never built. The merge of a partition combines equal
+//! groups of its pieces. From time to time one partition is sampled. If its groups repeat after
+//! all, the pieces are merged back into one table, which grows from then on.
 
 use std::mem;
 
@@ -16,29 +16,29 @@ use super::keys::Groups;
 use super::memory::{own_bytes, text_bytes};
 use super::partial::Partial;
 
-/// A table is looked at when it has so many groups, and each time it has doubled.
+/// Number of groups at which a table is first checked, and again each time it doubles.
 const LOOKED_AT: usize = if cfg!(test) { 1 << 8 } else { 1 << 16 };
 
-/// The pieces of one partition are looked at when all have so many groups, and each time they have
-/// doubled.
+/// Number of groups in all pieces at which they are first sampled, and again each time it doubles.
 const PIECES_LOOKED_AT: usize = if cfg!(test) { 1 << 11 } else { 1 << 20 };
 
-/// What was divided, and when to do so.
+/// The divided pieces, and when to divide.
 pub(super) struct Early {
     partitions: usize,
-    /// Pieces, of a batch for each partition.
+    /// Pieces, each a batch for each partition.
     pieces: Vec<Vec<RecordBatch>>,
     groups: usize,
     bytes: usize,
-    /// When the table is looked at again.
+    /// Number of groups at which the table is checked next.
     table_limit: usize,
     pieces_limit: usize,
-    /// How many groups the table had when it was looked at, and rows that came since then.
+    /// Number of groups of the table at the last check, and number of rows since then.
     groups_before: usize,
     rows_since: usize,
 }
 
 impl Early {
+    /// No pieces yet, for that many partitions. A single partition is never divided early.
     pub fn new(partitions: usize) -> Early {
         Early {
             partitions,
@@ -52,25 +52,27 @@ impl Early {
         }
     }
 
-    /// Tells of rows whose groups were looked up.
+    /// Records the number of rows whose groups were looked up.
     pub fn count(&mut self, rows: usize) {
         self.rows_since += rows;
     }
 
+    /// Number of groups in all pieces; equal groups of several pieces count each time.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
+    /// Bytes of the pieces.
     pub fn memory_bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the table has become large, and few of its rows had a group in common.
+    /// True if the table is large and few of its rows shared a group.
     fn is_due(&mut self, groups: usize) -> bool {
         if self.partitions == 1 || groups < self.table_limit {
             return false;
         }
-        // Fewer than one row in five had a group that was there.
+        // Fewer than one row in five had a group that existed.
         let is_due = self.rows_since * 4 < (groups - self.groups_before) * 5;
         if !is_due {
             self.table_limit = groups * 2;
@@ -81,7 +83,7 @@ impl Early {
 }
 
 impl Partial {
-    /// Divides the table, if it is large and of little use.
+    /// Divides the table if it is large and saves little.
     pub(super) fn divide_early(&mut self) -> Result<()> {
         if !self.early.is_due(self.groups.len()) {
             return Ok(());
@@ -96,7 +98,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Makes a piece of all groups of the table.
+    /// Turns all groups of the table into a piece.
     fn divide_table(&mut self) -> Result<()> {
         let mut next = Groups::new(&self.aggregation.kinds);
         next.make_room(LOOKED_AT);
@@ -112,7 +114,7 @@ impl Partial {
         Ok(())
     }
 
-    /// Whether a third of the groups of a partition were in an earlier piece too.
+    /// True if a third of the groups of a partition occurred in an earlier piece.
     fn do_pieces_repeat(&self) -> bool {
         let mut merged = Partial::new(&self.aggregation);
         let mut rows = 0;
@@ -123,7 +125,7 @@ impl Partial {
         merged.groups.len() * 3 < rows * 2
     }
 
-    /// Makes one table of all groups, which is not divided again before it has doubled.
+    /// Merges all pieces back into the table, which is not divided again before it has doubled.
     pub(super) fn take_back(&mut self) {
         if self.early.pieces.is_empty() {
             return;
@@ -136,7 +138,7 @@ impl Partial {
         self.early.groups_before = self.groups.len();
     }
 
-    /// Takes out what was divided early: pieces, of a batch for each partition.
+    /// Removes and returns the pieces, each a batch for each partition.
     pub fn take_pieces(&mut self) -> Vec<Vec<RecordBatch>> {
         (self.early.groups, self.early.bytes) = (0, 0);
         mem::take(&mut self.early.pieces)

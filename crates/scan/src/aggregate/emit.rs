@@ -1,4 +1,4 @@
-//! Arrow arrays of what was computed.
+//! Converts computed values to Arrow arrays.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, TimeUnit};
 
-/// Whole numbers as an array of a type whose values they are.
+/// An array of integers, dates, times or booleans from their 64-bit representation.
 pub(crate) fn int_array(
     values: Vec<i64>,
     nulls: Option<NullBuffer>,
@@ -45,7 +45,7 @@ pub(crate) fn int_array(
     }
 }
 
-/// Decimals as an array of a type; their digits are those of its scale.
+/// An array of decimals from their unscaled values, which must have the type's scale.
 pub(crate) fn decimal_array(
     values: Vec<i128>,
     nulls: Option<NullBuffer>,

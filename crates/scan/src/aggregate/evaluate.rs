@@ -1,5 +1,5 @@
-//! What is computed of a block before it is aggregated: which rows are wanted, their keys, and what
-//! the measures are given.
+//! Evaluates a block before it is aggregated: which rows are wanted, their keys, and the arguments
+//! of the measures.
 
 use arrow::buffer::BooleanBuffer;
 use thalweg_types::Result;
@@ -11,10 +11,10 @@ use super::number::{Block, Lane, Number};
 use super::states::{Argument, Ordered};
 use super::vector::{Mask, Rows, Values};
 
-/// One in so many rows are few.
+/// If fewer than one in this many rows are wanted, they are gathered.
 const FEW: usize = 8;
 
-/// The wanted rows of one block.
+/// The wanted rows of a block: live ones that pass the filter.
 pub(crate) enum Wanted {
     None,
     All,
@@ -22,6 +22,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
+    /// Evaluates the filter on a block. Fails if an expression fails in a row that it has to read.
     pub fn of(
         aggregation: &Aggregation,
         block: &Block<'_>,
@@ -41,8 +42,7 @@ impl Wanted {
         })
     }
 
-    /// The places of the wanted rows, if they are so few that looking at the others too would cost
-    /// more.
+    /// The offsets of the wanted rows, if they are so few that computing all rows would cost more.
     pub fn few_places(&self) -> Option<Vec<u16>> {
         match self {
             Wanted::Some { mask, count } if *count < mask.0.len() / FEW => Some(mask.places()),
@@ -51,7 +51,7 @@ impl Wanted {
     }
 }
 
-/// Whether what measures are given can be computed of the wanted rows alone.
+/// True if the arguments of all measures can be computed from the gathered wanted rows alone.
 pub(crate) fn gathers(aggregation: &Aggregation) -> bool {
     let is_number = |given: &Given| match &given.input {
         Input::Number(_, number) => !number.has_choice(),
@@ -61,18 +61,18 @@ pub(crate) fn gathers(aggregation: &Aggregation) -> bool {
     aggregation.filters.is_empty() && aggregation.inputs.iter().all(is_number)
 }
 
-/// What the measures are given for the wanted rows of a block.
+/// The arguments of the measures for the wanted rows of a block.
 pub(crate) struct Evaluated<'a> {
     arguments: Vec<Argument<'a>>,
-    /// For each filter that measures have of their own, the rows that pass it too.
+    /// For each filter that measures have of their own, the offsets of the rows that pass it too.
     passing: Vec<Vec<u16>>,
 }
 
-/// What a measure is given that counts rows.
+/// The argument of `count(*)`.
 const NOTHING: &Argument<'static> = &Argument::Nulls(None);
 
 impl<'a> Evaluated<'a> {
-    /// `in_chunk`: for groups of this chunk alone.
+    /// `in_chunk`: the groups belong to this chunk alone.
     pub fn of(
         aggregation: &Aggregation,
         block: &Block<'a>,
@@ -86,14 +86,15 @@ impl<'a> Evaluated<'a> {
         });
         let masks: Vec<Mask> = masks.collect::<Result<_>>()?;
         let arguments = aggregation.inputs.iter().map(|Given { input, filter }| {
-            // Rows that do not pass the measure's own filter cannot fail.
+            // Rows that fail the measure's own filter cannot raise an error.
             argument(input, block, filter.map(|filter| &masks[filter]).or(mask), in_chunk)
         });
         let arguments = arguments.collect::<Result<_>>()?;
         Ok(Evaluated { arguments, passing: masks.iter().map(Mask::places).collect() })
     }
 
-    /// What a measure is given, and the rows that it is given it for, of the block's `rows`.
+    /// The argument of a measure, and the rows that it aggregates; without a filter these are
+    /// `rows`.
     pub fn of_measure<'b>(
         &'b self,
         aggregation: &Aggregation,

@@ -1,14 +1,14 @@
-//! Floating point numbers in PostgreSQL's order, as whole numbers that compare alike.
+//! Maps floats to integers in PostgreSQL's order.
 
-/// A number that compares as PostgreSQL compares floats: NaN is equal to itself and greater than
-/// all others, both zeros are equal.
+/// A number that compares as PostgreSQL compares floats: NaN equals itself and is greater than all
+/// others, both zeros are equal.
 #[inline(always)]
 pub(crate) fn comparable(value: f64) -> i64 {
-    // Adding 0 makes a negative zero positive and changes nothing else.
+    // Adding 0 turns -0 into 0 and changes nothing else.
     ordered(value + 0.0)
 }
 
-/// A number in the same order that keeps negative zeros apart, so that they can be shown again.
+/// Like [`comparable`], but keeps -0 apart from 0, so that the float can be restored.
 #[inline(always)]
 pub(crate) fn ordered(value: f64) -> i64 {
     let value = if value.is_nan() { f64::NAN } else { value };
@@ -16,12 +16,12 @@ pub(crate) fn ordered(value: f64) -> i64 {
     bits ^ ((bits >> 63) as u64 >> 1) as i64
 }
 
-/// The float that [`ordered`] made a number of.
+/// Inverts [`ordered`].
 pub(crate) fn from_ordered(number: i64) -> f64 {
     f64::from_bits((number ^ ((number >> 63) as u64 >> 1) as i64) as u64)
 }
 
-/// The one form of a float that stands for all that are equal to it.
+/// The representative of all floats that are equal in PostgreSQL.
 #[inline(always)]
 pub(crate) fn canonical(value: f64) -> f64 {
     if value.is_nan() { f64::NAN } else { value + 0.0 }

@@ -1,23 +1,24 @@
-//! The loops in which most of the time goes: values added up by small codes.
+//! The hottest loops: adding up values by small group codes.
 //!
-//! Rows of one group that follow each other closely would have each addition wait for the one
-//! before. So few groups are added up one after the other, in vectors of rows, and more of them in
-//! four sets of totals in turns.
+//! If consecutive rows belong to one group, each addition would wait for the one before. So few
+//! groups are added up in one pass each, with vectors of rows, and more groups in four sets of
+//! totals that take turns.
 
 use super::keys::{Run, each_run};
 use crate::simd::widest;
 
-/// Up to so many groups, one pass over a block in the caches for each is the fastest to count.
+/// Up to this many groups, counting each in a pass of its own over the cached block is fastest.
 const COUNT_PASSES_MAX: usize = 16;
 const CODES: usize = 256;
 const LANES: usize = 4;
 const WIDE: usize = 16;
 
-/// A number that is added up. Whole numbers wrap around: who asks for that knows that they don't.
+/// A number that is added up. Integers wrap around; callers ensure that they do not.
 pub(crate) trait Addend: Copy {
-    /// What changes no sum.
+    /// The neutral element of addition.
     const NONE: Self;
-    /// Up to so many groups, one pass over a block in the caches for each is the fastest.
+    /// Up to this many groups, adding up each in a pass of its own over the cached block is
+    /// fastest.
     const PASSES_MAX: usize;
 
     fn plus(self, other: Self) -> Self;
@@ -43,12 +44,12 @@ impl Addend for f64 {
     }
 }
 
-/// The total of some values, in as many lanes as vectors have.
+/// The total of some values, computed in several lanes so that it vectorizes.
 pub(crate) fn total<T: Addend>(values: &[T]) -> T {
     widest(|| total_in_lanes(values))
 }
 
-/// Calls `take` with the group of each run, and with the total of its values.
+/// Calls `take` with the group of each run and the total of its values.
 pub(crate) fn total_by_run<T: Addend>(runs: &[Run], values: &[T], mut take: impl FnMut(usize, T)) {
     widest(|| each_run(runs, |group, rows| take(group, total_in_lanes(&values[rows]))));
 }
@@ -63,7 +64,7 @@ fn total_in_lanes<T: Addend>(values: &[T]) -> T {
     rest.iter().chain(&lanes).fold(T::NONE, |sum, value| sum.plus(*value))
 }
 
-/// Adds each value to the total of its code. There is a total for each code that occurs.
+/// Adds each value to the total of its code. `totals` has an element for each code that occurs.
 pub(crate) fn add_by_code<T: Addend>(codes: &[u8], values: &[T], totals: &mut [T]) {
     if totals.len() <= T::PASSES_MAX {
         return widest(|| add_in_passes(codes, values, totals));
@@ -110,7 +111,7 @@ pub(crate) fn count_by_code(codes: &[u8], counts: &mut [i64]) {
         return widest(|| {
             for (code, count) in counts.iter_mut().enumerate() {
                 let code = code as u8;
-                // Sums of bytes stay below 255, and are made in vectors of many rows.
+                // A sum of 128 ones fits a byte, so this loop uses vectors of bytes.
                 let some =
                     |some: &[u8]| -> u8 { some.iter().map(|own| u8::from(*own == code)).sum() };
                 *count += codes.chunks(128).map(|rows| i64::from(some(rows))).sum::<i64>();
@@ -130,7 +131,7 @@ pub(crate) fn count_by_code(codes: &[u8], counts: &mut [i64]) {
     }
 }
 
-/// Whether 65,536 of such values add up within 64 bits.
+/// True if 65,536 such values add up within 64 bits.
 pub(crate) fn are_small(values: &[i64]) -> bool {
     widest(|| values.iter().fold(0, |found, value| found | magnitude(*value)) < SMALL)
 }
@@ -141,7 +142,7 @@ pub(crate) fn is_small(value: i64) -> bool {
 
 const SMALL: i64 = 1 << 46;
 
-/// Not negative, and not below 2^n where the value's distance from zero is not.
+/// A non-negative number with as many bits as the absolute value needs.
 #[inline(always)]
 fn magnitude(value: i64) -> i64 {
     value ^ (value >> 63)

@@ -1,8 +1,8 @@
-//! Many whole numbers of which a value may be one: the keys that one side of a join has, for a
-//! scan of the other side.
+//! A set of integers to filter by: the keys of one side of a join, for a scan of the other side (a
+//! semi-join filter).
 //!
-//! Keys that lie close together are a bit each, so that a look takes the same time whatever is
-//! found; others are in a table.
+//! Dense keys are a bitmap, so that a lookup always takes the same time; others are in a hash
+//! table.
 
 use std::fmt;
 
@@ -12,29 +12,29 @@ use thalweg_types::Result;
 use super::number::{Block, Number};
 use super::vector::{Mask, Vector};
 
-/// A bit for each number between the least and the greatest key takes no more room than so many
-/// bits for each key ...
+/// A bitmap from the least to the greatest key is used if it takes at most this many bits for each
+/// key ...
 const BITS_OF_KEY: u64 = 64;
-/// ... or so many in all, which are a mebibyte.
+/// ... or this many bits in all, one mebibyte.
 const BITS_MIN: u64 = 1 << 23;
 
-/// Of so few keys each is compared with the bounds of a chunk.
+/// Up to this many keys of a hash table are compared one by one with the bounds of a chunk.
 const FEW: usize = 1024;
 
 const MULTIPLIER: u64 = 0x9E37_79B9_7F4A_7C15;
 const SEED: u64 = 0x2545_F491_4F6C_DD1D;
 
-/// Distinct whole numbers.
+/// A set of integers.
 pub struct KeySet {
-    /// Above the greatest key where there is none.
+    /// Greater than the greatest key if the set is empty.
     least: i64,
     greatest: i64,
     form: Form,
 }
 
 enum Form {
-    /// A bit for each number from the least key on, and at least one behind the greatest key, which
-    /// is not set and stands for all numbers that are no keys.
+    /// A bit for each number from the least key on. At least one more bit follows the greatest key;
+    /// it is clear and stands for all numbers outside the range.
     Bits {
         words: Vec<u64>,
         end: u64,
@@ -43,6 +43,7 @@ enum Form {
 }
 
 impl KeySet {
+    /// Builds the set; duplicates are allowed.
     #[must_use]
     pub fn new(keys: &[i64]) -> KeySet {
         let (Some(least), Some(greatest)) = (keys.iter().min(), keys.iter().max()) else {
@@ -59,6 +60,7 @@ impl KeySet {
         KeySet { least, greatest, form }
     }
 
+    /// True if the number is in the set.
     #[must_use]
     pub fn has(&self, number: i64) -> bool {
         match &self.form {
@@ -86,7 +88,7 @@ impl KeySet {
         }
     }
 
-    /// Whether some key may lie between two bounds, these included.
+    /// True if a key may lie between two bounds, inclusive.
     #[must_use]
     pub fn is_possible(&self, least: i64, greatest: i64) -> bool {
         if greatest < self.least || self.greatest < least {
@@ -103,7 +105,7 @@ impl KeySet {
         }
     }
 
-    /// Leaves those of a block's rows whose number is a key; NULL is none.
+    /// Keeps those rows of a block whose number is in the set; NULL never is.
     pub(crate) fn narrow(&self, number: &Number, block: &Block<'_>, mask: &mut Mask) -> Result<()> {
         match block.halves(number) {
             Some(halves) => self.keep(&halves, mask),
@@ -143,14 +145,14 @@ impl Form {
     }
 }
 
-/// The bit of a number, without a branch.
+/// Looks up a number without a branch.
 #[inline(always)]
 fn bit(words: &[u64], least: i64, end: u64, number: i64) -> u8 {
     let place = (number.wrapping_sub(least) as u64).min(end);
     ((words[(place / 64) as usize] >> (place % 64)) & 1) as u8
 }
 
-/// Whether a bit is set from one place to another.
+/// True if a bit from `first` to `last`, inclusive, is set.
 fn has_bit(words: &[u64], first: u64, last: u64) -> bool {
     let (from, to) = ((first / 64) as usize, (last / 64) as usize);
     let (head, tail) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));

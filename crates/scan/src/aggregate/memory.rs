@@ -1,20 +1,20 @@
-//! The memory of groups that are record batches.
+//! Memory accounting for groups in record batches.
 //!
-//! What was divided into partitions shares the bytes of its long texts: each partition has its own
-//! views of them, and all hold on to all bytes. So these count once for all partitions together.
+//! Partitions of one result share the bytes of their long texts: each partition has its own views,
+//! and each keeps all text blocks alive. So the blocks count once for all partitions.
 
 use std::collections::HashSet;
 
 use arrow::array::{Array, ArrayData, RecordBatch};
 use arrow::datatypes::DataType;
 
-/// The bytes that a batch takes apart from long texts.
+/// Bytes of a batch without its long texts.
 #[must_use]
 pub fn own_bytes(batch: &RecordBatch) -> usize {
     batch.columns().iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }
 
-/// The bytes of long texts that some batches hold on to, which count once however many do.
+/// Bytes of the long texts of some batches; a shared block counts once.
 #[must_use]
 pub fn text_bytes<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> usize {
     let mut met = HashSet::new();
@@ -22,11 +22,11 @@ pub fn text_bytes<'a>(batches: impl IntoIterator<Item = &'a RecordBatch>) -> usi
     columns.map(|column| new_text_bytes(&column.to_data(), &mut met)).sum()
 }
 
-/// The bytes of a column's long texts that were not met yet, by where they lie.
+/// Bytes of a column's text blocks that were not counted yet; blocks are identified by address.
 fn new_text_bytes(data: &ArrayData, met: &mut HashSet<(usize, usize)>) -> usize {
     let mut bytes = 0;
     if *data.data_type() == DataType::Utf8View {
-        // Views come before the texts.
+        // The first buffer holds the views.
         for texts in data.buffers().iter().skip(1) {
             if met.insert((texts.as_ptr().addr(), texts.len())) {
                 bytes += texts.len();

@@ -1,9 +1,9 @@
 //! Aggregates fused into the scan.
 //!
-//! An [`Aggregation`] says what is to be found in the rows of one table. A [`Partial`] is fed with
-//! chunks, block by block: a [`predicate`] says which rows are wanted, [`keys`] which groups they
-//! are of, [`number`] computes what is aggregated, and [`states`] keep it; an [`order`] tells which
-//! of some rows comes first.
+//! An [`Aggregation`] defines what to compute from the rows of one table. A [`Partial`] consumes
+//! chunks, block by block: a [`predicate`] selects the wanted rows, [`keys`] finds their groups,
+//! [`number`] computes the arguments, and [`states`] accumulates them; an [`order`] ranks rows for
+//! first and last values.
 
 mod aggregation;
 mod arithmetic;

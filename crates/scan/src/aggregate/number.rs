@@ -1,4 +1,4 @@
-//! Numbers computed from the columns of a row.
+//! Numeric expressions over the columns of a row.
 
 use std::cell::RefCell;
 
@@ -13,19 +13,19 @@ use super::predicate::Predicate;
 use super::source::{Data, Source};
 use super::vector::{Mask, Values, Vector};
 
-/// In what form numbers are computed.
+/// The representation in which numbers are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Whole numbers, dates, times and truth, in 64 bits.
+    /// Integers, dates, times and booleans, in 64 bits.
     Int,
     /// `real` and `double precision`.
     Float,
-    /// `numeric` as a whole number of its last digit's units.
+    /// `numeric` as an integer in units of its last digit.
     Decimal,
 }
 
 impl Lane {
-    /// In what form numbers of a type are computed; `None` for types that are no numbers.
+    /// The representation of a type; `None` for types that are not numeric.
     #[must_use]
     pub fn of(data_type: &DataType) -> Option<Lane> {
         Some(match data_type {
@@ -43,18 +43,19 @@ impl Lane {
     }
 }
 
+/// A binary operator. Integer division and modulo by zero fail (`22012`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     Add,
     Subtract,
     Multiply,
-    /// Of whole numbers towards zero; not of decimals.
+    /// Truncates integers towards zero; not supported for decimals.
     Divide,
-    /// What division leaves, of whole numbers only: it has the sign of the dividend.
+    /// The remainder of an integer division, with the sign of the dividend.
     Modulo,
 }
 
-/// The type of whole numbers that a result must fit into.
+/// The integer type into which a result must fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     Int2,
@@ -71,7 +72,7 @@ impl Width {
         }
     }
 
-    /// Not zero in its sign bit where a number does not fit.
+    /// -1 if a number does not fit the type, otherwise 0.
     #[inline(always)]
     pub(crate) fn excess(self, value: i64) -> i64 {
         let fitting = match self {
@@ -83,14 +84,14 @@ impl Width {
     }
 }
 
-/// A number computed from a row. Columns are places among those of the aggregation.
+/// A number computed from a row. Columns are positions among those of the aggregation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Number {
     Column(usize),
     Int(i64),
     Float(f64),
     Decimal(i128),
-    /// Whole numbers, refused (22003) where the result does not fit into its type.
+    /// Integer arithmetic; fails (`22003`) if the result does not fit its type.
     Integers {
         operator: Operator,
         width: Width,
@@ -100,76 +101,77 @@ pub enum Number {
         operator: Operator,
         operands: Box<(Number, Number)>,
     },
-    /// Decimals. To be added or subtracted they have equally many digits behind the point.
+    /// Decimal arithmetic. Operands of additions and subtractions have the same scale.
     Decimals {
         operator: Operator,
         operands: Box<(Number, Number)>,
     },
     FloatOfInt(Box<Number>),
-    /// A whole number as so many of a decimal's units.
+    /// An integer as a decimal; `units` is ten to the power of its scale.
     DecimalOfInt {
         operand: Box<Number>,
         units: i128,
     },
-    /// A decimal with more digits behind the point.
+    /// A decimal with a larger scale; `units` is the factor.
     Rescaled {
         operand: Box<Number>,
         units: i128,
     },
-    /// A whole number as one of another type, refused (22003) where it does not fit.
+    /// An integer as another type; fails (`22003`) if it does not fit.
     Narrowed {
         operand: Box<Number>,
         width: Width,
     },
-    /// A float rounded to the next whole number, to the even one of two that are as near.
+    /// A float rounded to the nearest integer, ties to even.
     IntOfFloat {
         operand: Box<Number>,
         width: Width,
     },
-    /// A float as `real` has it.
+    /// A float rounded to `real`.
     Real(Box<Number>),
-    /// A decimal of so many units.
+    /// A decimal as a float; `units` is ten to the power of its scale.
     FloatOfDecimal {
         operand: Box<Number>,
         units: i128,
     },
-    /// The start of the part of a line that a whole number lies in; parts are of `unit`, which is
-    /// above zero, and one of them starts at `origin`. Of a time, the second, hour or day.
+    /// The start of the bucket that contains an integer. Buckets have the width `unit`, which is
+    /// positive, and one of them starts at `origin`. For example, the hour that contains a time.
     Bucket {
         operand: Box<Number>,
         unit: i64,
         origin: i64,
     },
-    /// The number of the first condition that is true, or else the last one. `None` is NULL.
-    /// Numbers are computed for the rows that take them alone.
+    /// The number of the first condition that is true, or else `otherwise`. `None` is NULL. A
+    /// number is computed only for rows that take it.
     Choice {
         cases: Vec<(Predicate, Option<Number>)>,
         otherwise: Option<Box<Number>>,
     },
 }
 
-/// Some rows of a chunk, of which those in the mask are wanted.
+/// Some rows of a chunk, the unit of evaluation.
 pub(crate) struct Block<'a> {
     pub source: &'a Source,
     pub start: usize,
     pub length: usize,
-    /// The rows by their distances from the start, where they are not all that follow it.
+    /// The offsets of the rows from `start`, unless the block has all `length` rows from there on.
     places: Option<&'a [u16]>,
-    /// Decimals that were computed before, whichever rows were wanted.
+    /// Decimals that were computed before. They are valid for all rows, wanted or not.
     computed: RefCell<Vec<(Number, Narrow<'a>)>>,
 }
 
 impl<'a> Block<'a> {
+    /// A block of `length` adjacent rows.
     pub fn new(source: &'a Source, start: usize, length: usize) -> Block<'a> {
         Block { source, start, length, places: None, computed: RefCell::default() }
     }
 
-    /// Few rows behind a start. Numbers can be computed of them that texts have no part in.
+    /// A block of selected rows, given by their offsets from `start`. Texts cannot be read from it.
     pub fn of_places(source: &'a Source, start: usize, places: &'a [u16]) -> Block<'a> {
         Block { places: Some(places), ..Block::new(source, start, places.len()) }
     }
 
-    /// The rows' values among all of a column.
+    /// The values of the block's rows in a column.
     fn values<T: Copy>(&self, column: &'a [T]) -> Values<'a, T> {
         let behind = &column[self.start..];
         match self.places {
@@ -190,6 +192,7 @@ impl<'a> Block<'a> {
         }
     }
 
+    /// The validity of the block's rows in a column; `None` if no row is NULL.
     pub fn nulls(&self, column: usize) -> Option<NullBuffer> {
         let column = &self.source.columns[column];
         let Some(places) = self.places else { return column.nulls_of(self.start, self.length) };
@@ -199,7 +202,7 @@ impl<'a> Block<'a> {
         (nulls.null_count() > 0).then_some(nulls)
     }
 
-    /// Whole numbers of 32 bits, where these are such as they lie.
+    /// The numbers without widening, if they are a 32-bit column or a constant that fits.
     pub fn halves(&self, number: &Number) -> Option<Vector<'a, i32>> {
         match number {
             Number::Int(value) => Some(Vector::constant(i32::try_from(*value).ok()?)),
@@ -215,7 +218,7 @@ impl<'a> Block<'a> {
 }
 
 impl Number {
-    /// Whether there may be rows in which the number is NULL, if that is known of columns.
+    /// True if the number may be NULL in some row. `column` tells this for columns.
     pub(crate) fn may_be_null(&self, column: &impl Fn(usize) -> bool) -> bool {
         match self {
             Number::Column(place) => column(*place),
@@ -237,7 +240,7 @@ impl Number {
         }
     }
 
-    /// Whether the number of a row may be another column's, by a condition.
+    /// True if the number contains a [`Number::Choice`].
     pub(crate) fn has_choice(&self) -> bool {
         match self {
             Number::Choice { .. } => true,
@@ -258,7 +261,7 @@ impl Number {
         }
     }
 
-    /// Computes whole numbers for a block. Rows that `wanted` leaves out cannot fail.
+    /// Computes integers for a block. Unwanted rows cannot fail.
     pub(crate) fn ints<'a>(
         &self,
         block: &Block<'a>,
@@ -288,7 +291,7 @@ impl Number {
         }
     }
 
-    /// Computes floating point numbers for a block.
+    /// Computes floats for a block. Unwanted rows cannot fail.
     pub(crate) fn floats<'a>(
         &self,
         block: &Block<'a>,
@@ -327,7 +330,7 @@ impl Number {
         }
     }
 
-    /// Computes decimals for a block.
+    /// Computes decimals for a block. Unwanted rows cannot fail.
     pub(crate) fn decimals<'a>(
         &self,
         block: &Block<'a>,
@@ -341,14 +344,14 @@ impl Number {
             return Ok(Decimals::Narrow(known.clone()));
         }
         let found = self.compute_decimals(block, wanted)?;
-        // What takes 64 bits is right for all rows.
+        // A result in 64 bits is valid for all rows, not only for the wanted ones.
         if let Decimals::Narrow(narrow) = &found {
             block.computed.borrow_mut().push((self.clone(), narrow.clone()));
         }
         Ok(found)
     }
 
-    /// Whether the number is computed of columns of decimals in the same way for all rows.
+    /// True if the number consists of decimal columns and constants, so that it can be reused.
     fn is_of_columns(&self) -> bool {
         match self {
             Number::Column(_) => true,
@@ -376,8 +379,8 @@ impl Number {
             }
             Number::Decimal(value) => Ok(constant(*value)),
             Number::DecimalOfInt { operand, units } => {
-                // 64 bits times a power of ten that a decimal has room for stay in 128 bits, or
-                // are refused below like any other product.
+                // An integer times a power of ten within a decimal's precision fits 128 bits; other
+                // products fail below.
                 let operand = Decimals::of_ints(operand.ints(block, wanted)?);
                 decimals(Operator::Multiply, operand, constant(*units), wanted)
             }

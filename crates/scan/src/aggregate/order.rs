@@ -1,7 +1,7 @@
-//! Which of some rows comes first: an order by one number.
+//! Sort orders by one number, to find the first of some rows.
 //!
-//! A row's rank in an order is one wide number, so that rows are compared, handed on and merged
-//! without anybody knowing what the order was.
+//! The rank of a row is one wide integer, so that rows are compared, serialized and merged without
+//! knowledge of the order.
 
 use thalweg_types::{Result, RowId};
 
@@ -9,11 +9,10 @@ use super::floats::comparable;
 use super::number::{Block, Lane, Number};
 use super::vector::{Mask, Vector};
 
-/// An order of rows by a whole number or a float.
+/// An order of rows by an integer or a float.
 ///
-/// Of rows that are alike in it, the one comes first that lies first in its table: in the chunk
-/// with the lowest number, and there at the lowest place. An order that was turned around has them
-/// the other way.
+/// Ties are broken by row id: the row in the chunk with the lowest number comes first, and within a
+/// chunk the one with the lowest offset. In a reversed order the last one comes first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
     pub(crate) lane: Lane,
@@ -25,14 +24,14 @@ pub struct Order {
 pub(crate) struct Direction {
     pub descending: bool,
     pub nulls_first: bool,
-    /// Whether of rows that are alike the last one comes first.
+    /// True if the last of several equal rows comes first.
     pub from_end: bool,
 }
 
-/// Where a row comes in an order: lower ranks come first, and no two rows have the same.
+/// The position of a row in an order: lower ranks come first, and no two rows have the same.
 ///
-/// From the highest bits on: whether the number is NULL, the number, the row, and whether the value
-/// that is looked for is NULL there.
+/// From the highest bits on: NULL flag of the number, the number, the row, and whether the row's
+/// value is NULL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(pub i128);
 
@@ -40,18 +39,18 @@ const ROW_SHIFT: u32 = 1;
 const NUMBER_SHIFT: u32 = 49;
 const NULLS_SHIFT: u32 = 113;
 
-/// The bits of a row's id.
+/// The bits of a row id, after shifting.
 const ROW_MASK: u64 = (1 << (NUMBER_SHIFT - ROW_SHIFT)) - 1;
 
 impl Order {
-    /// `None` for decimals.
+    /// An order; `None` for decimals.
     #[must_use]
     pub fn by(lane: Lane, number: Number, descending: bool, nulls_first: bool) -> Option<Order> {
         let direction = Direction { descending, nulls_first, from_end: false };
         (lane != Lane::Decimal).then_some(Order { lane, number, direction })
     }
 
-    /// The order whose first row is the last one of this order.
+    /// The opposite order.
     #[must_use]
     pub fn reversed(self) -> Order {
         let Direction { descending, nulls_first, from_end } = self.direction;
@@ -60,7 +59,7 @@ impl Order {
         Order { direction, ..self }
     }
 
-    /// What the rows of a block are ordered by, as whole numbers that compare alike.
+    /// The sort keys of a block's rows as integers that compare alike.
     pub(crate) fn numbers<'a>(
         &self,
         block: &Block<'a>,
@@ -74,7 +73,7 @@ impl Order {
 }
 
 impl Direction {
-    /// The rank of a row by its number, which may be NULL.
+    /// The rank of a row, given its number, which may be NULL.
     #[inline(always)]
     pub fn rank(self, number: Option<i64>, row: RowId, has_value: bool) -> Rank {
         let (nulls, number): (u8, i64) = match number {
@@ -83,14 +82,14 @@ impl Direction {
             None if self.nulls_first => (0, 0),
             None => (2, 0),
         };
-        // Without a sign, in the same order.
+        // Flipping the sign bit makes the number unsigned and keeps the order.
         let number = (number as u64) ^ (1 << 63);
         let number = (i128::from(nulls) << NULLS_SHIFT) | (i128::from(number) << NUMBER_SHIFT);
         let row = i128::from(self.bits_of(row)) << ROW_SHIFT;
         Rank(number | row | i128::from(!has_value))
     }
 
-    /// What a rank has of its row.
+    /// The bits of a rank that represent the row.
     #[inline(always)]
     pub fn bits_of(self, row: RowId) -> u64 {
         if self.from_end { !row.0 & ROW_MASK } else { row.0 }
@@ -98,16 +97,16 @@ impl Direction {
 }
 
 impl Rank {
-    /// Of no row: behind all others.
+    /// The rank of no row, after all others.
     pub const NONE: Rank = Rank(i128::MAX);
 
-    /// What [`Direction::bits_of`] says of the row.
+    /// The row's bits, as [`Direction::bits_of`] returns them.
     #[inline(always)]
     pub fn row_bits(self) -> u64 {
         (self.0 >> ROW_SHIFT) as u64 & ROW_MASK
     }
 
-    /// Whether there is a row, and its value is not NULL.
+    /// True if there is a row and its value is not NULL.
     pub fn has_value(self) -> bool {
         self.0 & 1 == 0
     }

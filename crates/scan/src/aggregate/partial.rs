@@ -1,4 +1,4 @@
-//! What was found in some of the chunks.
+//! Partial aggregates: the result of an aggregation over some of the chunks.
 
 use std::ops::AddAssign;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use super::source::{Column, Source};
 use super::states::{Seen, State, count};
 use super::vector::{BLOCK_ROWS, Rows};
 
-/// What a question cost.
+/// How much a scan read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStatistics {
     pub chunks_read: usize,
-    /// Chunks that were left out by what they say of themselves.
+    /// Chunks that were skipped because their zones exclude matches.
     pub chunks_pruned: usize,
-    /// Live rows of the chunks that were read.
+    /// Live rows in the chunks that were read.
     pub rows_read: usize,
 }
 
@@ -37,7 +37,7 @@ impl AddAssign for ReadStatistics {
     }
 }
 
-/// The groups that were found in some chunks, and what is known of each.
+/// The groups of some chunks, and the aggregate states of each.
 pub struct Partial {
     pub(super) aggregation: Arc<Aggregation>,
     pub(super) groups: Groups,
@@ -47,12 +47,13 @@ pub struct Partial {
 }
 
 impl Partial {
+    /// An empty result that is never divided early.
     #[must_use]
     pub fn new(aggregation: &Arc<Aggregation>) -> Partial {
         Partial::sharing(aggregation, 1)
     }
 
-    /// For groups that, if they are many, are handed on in so many partitions.
+    /// An empty result that divides its groups into `partitions` early if there are many.
     #[must_use]
     pub fn sharing(aggregation: &Arc<Aggregation>, partitions: usize) -> Partial {
         let mut partial = Partial {
@@ -66,28 +67,29 @@ impl Partial {
         partial
     }
 
-    /// How many groups there are. Of those that were divided early some may be counted repeatedly.
+    /// Number of groups. Groups that were divided early may count more than once.
     #[must_use]
     pub fn group_count(&self) -> usize {
         self.groups.len() + self.early.groups()
     }
 
+    /// What was read so far.
     #[must_use]
     pub fn statistics(&self) -> ReadStatistics {
         self.statistics
     }
 
-    /// The memory of the groups.
+    /// Bytes of groups and states.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let states: usize = self.states.iter().map(State::memory_bytes).sum();
         self.groups.memory_bytes() + states + self.early.memory_bytes()
     }
 
-    /// Adds the live rows of a chunk.
+    /// Aggregates the live rows of a chunk, unless its zones exclude matches.
     ///
     /// # Errors
-    /// Where a number of some wanted row cannot be computed.
+    /// If an expression fails in a wanted row.
     pub fn add_chunk(&mut self, chunk: &ChunkView) -> Result<()> {
         if chunk.live_rows() == 0 {
             return Ok(());
@@ -110,10 +112,10 @@ impl Partial {
         }
     }
 
-    /// Adds rows that lie in no chunk, whose columns are those of the aggregation in their order.
+    /// Aggregates the rows of a batch, whose columns are those of the aggregation in their order.
     ///
     /// # Errors
-    /// Where a number of some wanted row cannot be computed.
+    /// If an expression fails in a wanted row.
     pub fn add_batch(&mut self, batch: &RecordBatch) -> Result<()> {
         let aggregation = Arc::clone(&self.aggregation);
         self.statistics.rows_read += batch.num_rows();
@@ -121,7 +123,7 @@ impl Partial {
         self.divide_early()
     }
 
-    /// Groups rows by codes of the chunk's own, and adds what was found to the groups at the end.
+    /// Groups rows by codes of the chunk, and merges the result into the groups at the end.
     fn add_directly(
         &mut self,
         aggregation: &Aggregation,
@@ -129,7 +131,7 @@ impl Partial {
         live: Option<&BooleanBuffer>,
         mut direct: Direct<'_>,
     ) -> Result<()> {
-        // Rows that are not wanted are of a group of their own.
+        // Unwanted rows get a group of their own.
         let is_filtered = live.is_some() || aggregation.filter.is_some();
         let groups = direct.groups() + usize::from(is_filtered);
         let mut rows_of = vec![0; groups];
@@ -181,7 +183,7 @@ impl Partial {
         }
     }
 
-    /// Looks up the group of each row.
+    /// Aggregates rows, looking up the group of each.
     fn add_looked_up(
         &mut self,
         aggregation: &Aggregation,
@@ -217,22 +219,22 @@ impl Partial {
         self.states.iter_mut().for_each(|state| state.grow(groups));
     }
 
-    /// The groups as record batches, one for each partition: the keys, then a column or more of
-    /// what each measure keeps. A key is in the same partition whoever found it.
+    /// Converts the groups to record batches, one for each partition: the keys, then one or more
+    /// columns for the state of each measure. Equal keys of different partial results are in the
+    /// same partition.
     ///
-    /// Nothing is there twice for longer than it takes to divide a column, and each batch has its
-    /// own memory.
+    /// Memory is duplicated only while one column is divided, and each batch has its own memory.
     ///
-    /// What was divided early is among them only if it was not taken out.
+    /// Includes the groups that were divided early, unless `take_pieces` removed them.
     ///
     /// # Errors
-    /// Where a sum has become too large to be handed on.
+    /// If a sum exceeds the range of its state.
     pub fn into_batches(mut self, partitions: usize) -> Result<Vec<RecordBatch>> {
         self.take_back();
         divided(&self.aggregation, self.groups, self.states, partitions)
     }
 
-    /// Adds the groups of somebody else's record batch.
+    /// Merges the groups of a record batch from [`into_batches`](Self::into_batches).
     pub fn absorb(&mut self, batch: &RecordBatch) {
         let aggregation = Arc::clone(&self.aggregation);
         let (keys, states) = batch.columns().split_at(aggregation.keys.len());
@@ -257,6 +259,7 @@ impl Partial {
         }
     }
 
+    /// Merges early divided groups and frees the indexes.
     #[must_use]
     pub fn finish(mut self) -> Finished {
         self.take_back();
@@ -265,32 +268,33 @@ impl Partial {
     }
 }
 
-/// The answer, a row for each group.
+/// The final result, one row for each group.
 pub struct Finished(Partial);
 
 impl Finished {
+    /// Number of groups.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.0.groups.len()
     }
 
-    /// A column of the keys.
+    /// The key column at `place`.
     #[must_use]
     pub fn key(&self, place: usize) -> ArrayRef {
         self.0.groups.array(place, &self.0.aggregation.keys[place].data_type)
     }
 
-    /// A measure in a type that its values belong to: sums of whole numbers as `Int64` or as
-    /// decimals without a fraction, sums of decimals as decimals of their scale.
+    /// A measure as a column of the given type, which must suit its values: sums of integers as
+    /// `Int64` or as decimals of scale 0, sums of decimals as decimals of their scale.
     ///
     /// # Errors
-    /// Where a sum does not fit into the type (22003).
+    /// If a sum does not fit the type (`22003`).
     pub fn measure(&self, place: usize, data_type: &DataType) -> Result<ArrayRef> {
         self.0.states[place].finish(data_type)
     }
 }
 
-/// Adds the rows of a block to the states of a chunk's groups. Plain rows are counted elsewhere.
+/// Updates the states of a chunk's groups with a block. [`Measure::Rows`] is counted elsewhere.
 fn update_all(
     aggregation: &Aggregation,
     states: &mut [State],
@@ -306,7 +310,8 @@ fn update_all(
     }
 }
 
-/// States for the groups of one chunk. Of groups without rows nothing is taken over.
+/// Local states for the groups of one chunk. Groups without rows are not merged, so they need no
+/// marks.
 fn local_states(aggregation: &Aggregation, source: &Source, groups: usize) -> Vec<State> {
     let states = (0..aggregation.measures.len()).map(|measure| {
         let input = aggregation.input_of[measure].map(|input| &aggregation.inputs[input].input);
@@ -326,7 +331,7 @@ fn reads_nulls(input: &Input, source: &Source) -> bool {
             number.may_be_null(&|column| source.columns[column].nulls.is_some())
         }
         Input::Text(column) | Input::Nulls(column) => source.columns[*column].nulls.is_some(),
-        // Groups know of themselves whether they have a first row.
+        // A first value's state records by itself which groups have a row.
         Input::Ordered(..) => true,
     }
 }

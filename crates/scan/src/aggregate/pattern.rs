@@ -1,13 +1,13 @@
-//! Patterns of LIKE that are found without trying every way to match.
+//! LIKE patterns that are matched without backtracking.
 //!
-//! Without `_` a pattern is a beginning, an end, and pieces between them of which each is best
-//! found as early as possible.
+//! Without `_` a pattern is a prefix, a suffix, and pieces between them, each of which is matched
+//! at its earliest position.
 
-/// What a text must look like.
+/// A LIKE pattern without `_`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
     start: String,
-    /// What follows the first `%`, if there is one.
+    /// The part after the first `%`, if there is one.
     rest: Option<Rest>,
 }
 
@@ -18,8 +18,8 @@ struct Rest {
 }
 
 impl Pattern {
-    /// A pattern of LIKE with `\` as its escape; `None` for those that are not understood: with
-    /// `_`, or with an escape at the end.
+    /// Parses a LIKE pattern with `\` as its escape; `None` if it contains `_` or ends with an
+    /// escape.
     #[must_use]
     pub fn like(pattern: &str) -> Option<Pattern> {
         let mut pieces = vec![String::new()];
@@ -45,7 +45,7 @@ impl Pattern {
         Some(Pattern { start, rest })
     }
 
-    /// A pattern of LIKE that means the same.
+    /// Formats the pattern as LIKE again.
     pub(crate) fn to_like(&self) -> String {
         let Pattern { start, rest } = self;
         let mut like = String::new();
@@ -78,7 +78,7 @@ impl Pattern {
         }
     }
 
-    /// Whether some text between two bounds may match.
+    /// False if no text between two bounds matches.
     pub(crate) fn is_possible(&self, least: &str, greatest: &str) -> bool {
         let start = self.start.as_str();
         start <= greatest && (least <= start || least.starts_with(start))

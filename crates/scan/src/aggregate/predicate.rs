@@ -1,7 +1,7 @@
-//! Which rows a question is about.
+//! Predicates that select rows.
 //!
-//! A predicate is narrowed to the rows for which it is *true*: NULL and false are not told apart.
-//! That is why there is no NOT; who needs one turns the comparisons below it around.
+//! A predicate keeps the rows in which it is *true*; NULL and false are not distinguished. So there
+//! is no NOT; callers negate the comparisons below it instead.
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use super::texts::TextTest;
 use super::vector::{Mask, Values, Vector};
 use crate::simd::widest;
 
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
     Equal,
@@ -28,24 +29,25 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
+/// A condition on a row. Columns are positions among those of the aggregation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predicate {
     And(Vec<Predicate>),
     Or(Vec<Predicate>),
-    /// Two numbers of one lane. Floats compare as in PostgreSQL: NaN is equal to itself and
+    /// Compares two numbers of one lane. Floats compare as in PostgreSQL: NaN equals itself and is
     /// greater than all others, both zeros are equal.
     Compare {
         lane: Lane,
         comparison: Comparison,
         operands: Box<(Number, Number)>,
     },
-    /// A whole number that is one of a list, or none of it; the list is sorted.
+    /// Tests if an integer is in a sorted list, or, unless `inside`, that it is not.
     Among {
         number: Number,
         list: Vec<i64>,
         inside: bool,
     },
-    /// A whole number that is one of many.
+    /// Tests if an integer is in a set.
     AmongKeys {
         number: Number,
         keys: Arc<KeySet>,
@@ -75,7 +77,7 @@ impl Comparison {
         }
     }
 
-    /// The same comparison with its sides exchanged.
+    /// The equivalent comparison for exchanged operands.
     #[must_use]
     pub fn turned(self) -> Comparison {
         match self {
@@ -87,7 +89,7 @@ impl Comparison {
         }
     }
 
-    /// The comparison that is true where this one is false.
+    /// The comparison that is true exactly if this one is false.
     #[must_use]
     pub fn negated(self) -> Comparison {
         match self {
@@ -100,7 +102,7 @@ impl Comparison {
         }
     }
 
-    /// Whether some value between two bounds may compare like this with a constant.
+    /// False if no value between two bounds, inclusive, satisfies the comparison with the constant.
     pub(crate) fn is_possible<T: PartialOrd>(self, least: T, greatest: T, constant: T) -> bool {
         match self {
             Comparison::Equal => least <= constant && constant <= greatest,
@@ -114,7 +116,7 @@ impl Comparison {
 }
 
 impl Predicate {
-    /// Leaves those of the rows in which the predicate is true.
+    /// Removes the rows from the mask in which the predicate is not true.
     pub(crate) fn narrow(&self, block: &Block<'_>, mask: &mut Mask) -> Result<()> {
         match self {
             Predicate::And(parts) => {
@@ -163,8 +165,8 @@ impl Predicate {
         }
     }
 
-    /// Whether a chunk may hold rows in which the predicate is true, by what the chunk says of
-    /// itself. `places` are those of the columns in the table.
+    /// False if the chunk's zones or dictionaries exclude that the predicate is true in a row.
+    /// `places` are the columns' positions in the table.
     pub(crate) fn is_possible(&self, chunk: &ChunkView, places: &[usize]) -> bool {
         match self {
             Predicate::And(parts) => parts.iter().all(|part| part.is_possible(chunk, places)),
@@ -267,7 +269,7 @@ fn narrow_compared<T: Copy + PartialOrd>(
     right: &Vector<'_, T>,
     mask: &mut Mask,
 ) {
-    // One loop for each comparison, so that none asks which it is for every row.
+    // One loop for each comparison, so that no loop branches on it.
     macro_rules! loops {
         ($($name:ident)*) => {
             match comparison {

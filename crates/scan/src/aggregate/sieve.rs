@@ -1,4 +1,4 @@
-//! Which rows of a chunk pass a filter, for those who read the rest of these rows by other ways.
+//! Filters that return row offsets, for callers that read the rows' columns themselves.
 
 use std::sync::Arc;
 
@@ -11,22 +11,23 @@ use super::predicate::Predicate;
 use super::source::Source;
 use super::vector::{BLOCK_ROWS, Mask};
 
+/// A filter on the rows of a chunk.
 #[derive(Debug)]
 pub struct Sieve {
-    /// The places in the table of the columns that the filter reads.
+    /// Positions in the table of the columns that the filter reads.
     columns: Vec<usize>,
     filter: Predicate,
 }
 
 impl Sieve {
-    /// `columns` are the places in the table of what the filter calls columns 0, 1 and so on.
+    /// `columns` are the table's columns that the filter calls columns 0, 1 and so on.
     #[must_use]
     pub fn new(columns: Vec<usize>, filter: Predicate) -> Sieve {
         Sieve { columns, filter }
     }
 
-    /// The same for rows that have one of these keys in a column, given by its place in the table,
-    /// besides passing what `sieve` has.
+    /// Restricts a filter, if there is one, to rows that have one of the keys in the table's column
+    /// at `place`.
     #[must_use]
     pub fn among(sieve: Option<&Sieve>, place: usize, keys: &Arc<KeySet>) -> Sieve {
         let mut columns = sieve.map(|sieve| sieve.columns.clone()).unwrap_or_default();
@@ -37,16 +38,16 @@ impl Sieve {
         Sieve { columns, filter: Predicate::And(parts) }
     }
 
-    /// Whether a chunk may have rows that pass, by what it says of itself.
+    /// False if the chunk's zones exclude that a row passes.
     #[must_use]
     pub fn may_concern(&self, chunk: &ChunkView) -> bool {
         self.filter.is_possible(chunk, &self.columns)
     }
 
-    /// The places of the live rows that pass, ascending; `None` where there are more than `most`.
+    /// The offsets of the live rows that pass, ascending; `None` if there are more than `most`.
     ///
     /// # Errors
-    /// Where a number of some row cannot be computed.
+    /// If an expression fails in a row.
     pub fn passing(&self, chunk: &ChunkView, most: usize) -> Result<Option<Vec<u16>>> {
         if !self.may_concern(chunk) {
             return Ok(Some(Vec::new()));
@@ -58,7 +59,7 @@ impl Sieve {
             let block = Block::new(&source, start, BLOCK_ROWS.min(source.rows - start));
             let mut mask = Mask::live(live.as_ref(), start, block.length);
             self.filter.narrow(&block, &mut mask)?;
-            // No chunk has more rows than 16 bits can count.
+            // Row offsets within a chunk fit 16 bits.
             passing.extend(mask.places().into_iter().map(|place| start as u16 + place));
             if passing.len() > most {
                 return Ok(None);

@@ -1,4 +1,4 @@
-//! A chunk's columns, opened for reading: the store's own buffers, told apart by their width.
+//! The columns of a chunk, opened for reading: the store's own buffers, by width.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use thalweg_types::RowId;
 
 use super::texts::TextTest;
 
-/// The values of one column.
+/// The values of a column.
 pub(crate) enum Data {
     Int16(ScalarBuffer<i16>),
     Int32(ScalarBuffer<i32>),
@@ -26,33 +26,33 @@ pub(crate) enum Data {
     Bits(BooleanBuffer),
     Text(StringViewArray),
     Dictionary(Dictionary),
-    /// Of a type that is only ever asked for its NULLs.
+    /// A type of which only the NULLs are read.
     Opaque,
 }
 
 pub(crate) struct Column {
     pub data: Data,
-    /// Absent where no row is NULL.
+    /// `None` if no row is NULL.
     pub nulls: Option<NullBuffer>,
-    /// The least and the greatest value, where they are whole and the chunk knows them.
+    /// Minimum and maximum of an integer column, if the chunk has a zone with them.
     pub range: Option<(i64, i64)>,
 }
 
-/// The columns of a chunk that a question reads.
+/// The columns of a chunk that an aggregation reads.
 pub(crate) struct Source {
     pub rows: usize,
     pub columns: Vec<Column>,
-    /// The number of the chunk in its table.
+    /// The chunk's number in its table.
     chunk: u32,
-    /// What was found of dictionaries.
+    /// Cached results of tests on dictionaries.
     passing: RefCell<Vec<Passing>>,
 }
 
-/// Which entries of a dictionary pass a test, by the place of the test in memory.
+/// Which entries of a dictionary pass a test, which is identified by its address.
 type Passing = (*const TextTest, Rc<[u8]>);
 
 impl Source {
-    /// Opens the columns at `places` of a chunk.
+    /// Opens the columns at the given positions of the table.
     pub fn open(chunk: &ChunkView, places: &[usize]) -> Source {
         let plain: Vec<usize> =
             places.iter().copied().filter(|place| chunk.dictionary(*place).is_none()).collect();
@@ -68,7 +68,7 @@ impl Source {
         Source { rows: chunk.rows(), columns: columns.collect(), chunk: chunk.number(), passing }
     }
 
-    /// Opens all columns of a batch.
+    /// Opens all columns of a batch. Row ids then have chunk number 0.
     pub fn of_batch(batch: &RecordBatch) -> Source {
         let columns = batch.columns().iter().map(Column::of_array).collect();
         Source { rows: batch.num_rows(), columns, chunk: 0, passing: RefCell::default() }
@@ -79,7 +79,7 @@ impl Source {
         RowId::new(self.chunk, row as u32)
     }
 
-    /// What a test of a dictionary's entries comes to, found once for all rows of the chunk.
+    /// The result of a test on a dictionary's entries, computed once for all rows of the chunk.
     pub fn once(&self, test: &TextTest, find: impl FnOnce() -> Rc<[u8]>) -> Rc<[u8]> {
         let mut passing = self.passing.borrow_mut();
         if let Some((_, known)) = passing.iter().find(|(of, _)| std::ptr::eq(*of, test)) {
@@ -91,19 +91,19 @@ impl Source {
     }
 }
 
-/// The bounds of a column of whole numbers or decimals, dead rows included.
+/// Minimum and maximum of an integer or decimal column, dead rows included.
 pub(crate) fn zone_bounds(chunk: &ChunkView, place: usize) -> Option<(i128, i128)> {
     let (least, greatest) = chunk.zone(place)?.range.as_ref()?;
     Some((first_number(least)?, first_number(greatest)?))
 }
 
-/// The same in 64 bits.
+/// Like [`zone_bounds`], in 64 bits; `None` if they do not fit.
 pub(crate) fn zone_range(chunk: &ChunkView, place: usize) -> Option<(i64, i64)> {
     let (least, greatest) = zone_bounds(chunk, place)?;
     Some((i64::try_from(least).ok()?, i64::try_from(greatest).ok()?))
 }
 
-/// The first value of an array of whole numbers or decimals.
+/// The first value of an array of integers or decimals.
 fn first_number(array: &ArrayRef) -> Option<i128> {
     match Column::of_array(array).data {
         Data::Int16(values) => values.first().copied().map(i128::from),
@@ -120,6 +120,7 @@ impl Column {
         Column { data: Data::Dictionary(dictionary.clone()), nulls, range: None }
     }
 
+    /// Opens an array. Unsupported types become [`Data::Opaque`].
     pub fn of_array(array: &ArrayRef) -> Column {
         macro_rules! values {
             ($type:ty) => {
@@ -132,7 +133,7 @@ impl Column {
             DataType::Int32 => Data::Int32(values!(Int32Type)),
             DataType::Date32 => Data::Int32(values!(Date32Type)),
             DataType::Int64 => Data::Int64(values!(Int64Type)),
-            // Counts of rows, of which nobody has as many that the upper bit says something else.
+            // Unsigned columns are counts of rows, which never reach the upper bit.
             DataType::UInt64 => Data::Int64(values!(UInt64Type).into_inner().into()),
             DataType::Time64(_) => Data::Int64(values!(Time64MicrosecondType)),
             DataType::Timestamp(TimeUnit::Nanosecond, _) => {
@@ -149,7 +150,7 @@ impl Column {
         Column { data, nulls, range: None }
     }
 
-    /// The NULLs among some rows; `None` where there are none.
+    /// The validity of a range of rows; `None` if none of them is NULL.
     pub fn nulls_of(&self, start: usize, length: usize) -> Option<NullBuffer> {
         let nulls = self.nulls.as_ref()?.slice(start, length);
         (nulls.null_count() > 0).then_some(nulls)

@@ -1,5 +1,5 @@
-//! Texts that must pass a test: in a dictionary each entry is looked at once, elsewhere the views
-//! are, and the bytes behind them only where a view does not tell.
+//! Tests on texts. In a dictionary each entry is tested once; otherwise views are compared, and the
+//! bytes behind them are read only if the view does not decide.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -16,10 +16,10 @@ use crate::simd::widest;
 /// The longest text that lies within its view.
 pub(crate) const INLINE_BYTES_MAX: usize = 12;
 
-/// Lists of up to so many texts are compared one after the other.
+/// Lists of up to this many texts are compared one by one.
 const SHORT_LIST: usize = 8;
 
-/// What a text must be. Texts compare by their bytes.
+/// A test on a text. Texts compare by their bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TextTest {
     Compare(Comparison, String),
@@ -27,7 +27,7 @@ pub enum TextTest {
         list: HashSet<String>,
         inside: bool,
     },
-    /// Whether the text is like the pattern, or is not.
+    /// Tests if the text matches the pattern, or, unless `matches`, that it does not.
     Like {
         pattern: Pattern,
         matches: bool,
@@ -56,7 +56,7 @@ impl TextTest {
         }
     }
 
-    /// The short texts that a text must be one of, or none of.
+    /// The views of short texts that the text must equal (true) or must not equal (false).
     fn short_list(&self) -> Option<(Vec<u128>, bool)> {
         let view = |text: &String| {
             (text.len() <= INLINE_BYTES_MAX).then(|| make_view(text.as_bytes(), 0, 0))
@@ -71,7 +71,7 @@ impl TextTest {
         }
     }
 
-    /// Leaves those of the rows whose text passes.
+    /// Removes the rows from the mask whose text fails the test.
     pub(crate) fn narrow(&self, block: &Block<'_>, column: usize, mask: &mut Mask) {
         let places = block.start..block.start + block.length;
         match &block.source.columns[column].data {
@@ -96,7 +96,7 @@ impl TextTest {
 
     fn narrow_views(&self, texts: &StringViewArray, places: Range<usize>, mask: &mut Mask) {
         if let Some((list, inside)) = self.short_list() {
-            // A text that is not short has another view than all of them.
+            // A long text has another view than any of the short ones.
             let rows = mask.0.iter_mut().zip(&texts.views()[places]);
             return widest(|| {
                 rows.for_each(|(kept, view)| {

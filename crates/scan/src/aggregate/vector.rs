@@ -1,24 +1,24 @@
-//! The values of one expression for the rows of one block.
+//! The values of one expression for the rows of a block.
 
 use std::borrow::Cow;
 use std::rc::Rc;
 
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 
-/// How many rows are worked on at once: what belongs to them stays in the nearest caches.
+/// Number of rows of a block, chosen so that its values stay in the nearest caches.
 pub(crate) const BLOCK_ROWS: usize = 4096;
 
 #[derive(Clone)]
 pub(crate) enum Values<'a, T> {
     Slice(&'a [T]),
     Owned(Vec<T>),
-    /// What several expressions are made of.
+    /// Values that several expressions use.
     Shared(Rc<Vec<T>>),
     Constant(T),
 }
 
 impl<T: Copy> Values<'_, T> {
-    /// A value for each of `rows` rows.
+    /// The values as a slice; a constant is repeated for `rows` rows.
     pub fn slice(&self, rows: usize) -> Cow<'_, [T]> {
         match self {
             Values::Slice(values) => Cow::Borrowed(values),
@@ -28,6 +28,7 @@ impl<T: Copy> Values<'_, T> {
         }
     }
 
+    /// Converts each value; a constant stays one.
     pub fn map<R>(&self, convert: impl Fn(T) -> R) -> Values<'static, R> {
         match self {
             Values::Constant(value) => Values::Constant(convert(*value)),
@@ -35,6 +36,7 @@ impl<T: Copy> Values<'_, T> {
         }
     }
 
+    /// The value of a row.
     pub fn get(&self, row: usize) -> T {
         match self {
             Values::Slice(values) => values[row],
@@ -67,7 +69,7 @@ impl<T: Copy> Values<'_, T> {
         }
     }
 
-    /// The same, as something that several may hold.
+    /// Makes cloning cheap by sharing owned values.
     pub fn shared(self) -> Self {
         match self {
             Values::Owned(values) => Values::Shared(Rc::new(values)),
@@ -75,7 +77,7 @@ impl<T: Copy> Values<'_, T> {
         }
     }
 
-    /// The values one by one, which a constant does not have.
+    /// The values as a slice; must not be a constant.
     fn known(&self) -> &[T] {
         match self {
             Values::Slice(values) => values,
@@ -86,7 +88,7 @@ impl<T: Copy> Values<'_, T> {
     }
 }
 
-/// Values, and which of them are NULL. What lies under a NULL is nobody's value.
+/// Values and their validity. Values under NULLs are arbitrary.
 #[derive(Clone)]
 pub(crate) struct Vector<'a, T> {
     pub values: Values<'a, T>,
@@ -94,28 +96,32 @@ pub(crate) struct Vector<'a, T> {
 }
 
 impl<T: Copy> Vector<'_, T> {
+    /// The same value in all rows.
     pub fn constant(value: T) -> Vector<'static, T> {
         Vector { values: Values::Constant(value), nulls: None }
     }
 
+    /// Converts each value, including those under NULLs.
     pub fn map<R>(&self, convert: impl Fn(T) -> R) -> Vector<'static, R> {
         Vector { values: self.values.map(convert), nulls: self.nulls.clone() }
     }
 
+    /// True if the row is NULL.
     pub fn is_null(&self, row: usize) -> bool {
         self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))
     }
 }
 
-/// Which rows of a block are still wanted: a 1 for each that is.
+/// The rows of a block that are still wanted: 1 for wanted, 0 for others.
 pub(crate) struct Mask(pub Vec<u8>);
 
 impl Mask {
+    /// All of `rows` rows are wanted.
     pub fn all(rows: usize) -> Mask {
         Mask(vec![1; rows])
     }
 
-    /// The rows of a block that are alive; where nothing is said, all are.
+    /// The live rows of a block; without a bitmap all are.
     pub fn live(live: Option<&BooleanBuffer>, start: usize, rows: usize) -> Mask {
         match live {
             Some(live) => Mask(live.slice(start, rows).iter().map(u8::from).collect()),
@@ -123,19 +129,22 @@ impl Mask {
         }
     }
 
+    /// True if the row is wanted.
     pub fn is_wanted(&self, row: usize) -> bool {
         self.0[row] == 1
     }
 
+    /// True if no row is wanted.
     pub fn is_clear(&self) -> bool {
         !self.0.contains(&1)
     }
 
+    /// Removes all rows.
     pub fn clear(&mut self) {
         self.0.fill(0);
     }
 
-    /// Keeps the rows that are not NULL, or those that are.
+    /// Removes the NULL rows, or if `are_null` the others.
     pub fn keep_nulls(&mut self, nulls: Option<&NullBuffer>, are_null: bool) {
         match nulls {
             None if are_null => self.clear(),
@@ -149,12 +158,12 @@ impl Mask {
         }
     }
 
-    /// The places of the wanted rows.
+    /// The offsets of the wanted rows, ascending.
     pub fn places(&self) -> Vec<u16> {
         let mut places = vec![0; self.0.len() + 1];
         let mut count = 0;
         for (row, wanted) in self.0.iter().enumerate() {
-            // Written always, kept only where wanted: no branch to mispredict.
+            // Written always, but kept only if wanted: this avoids a branch to mispredict.
             places[count] = row as u16;
             count += usize::from(*wanted);
         }
@@ -162,6 +171,7 @@ impl Mask {
         places
     }
 
+    /// Number of wanted rows.
     pub fn count(&self) -> usize {
         crate::simd::widest(|| {
             self.0.chunks(128).map(|some| usize::from(some.iter().sum::<u8>())).sum()
@@ -169,7 +179,7 @@ impl Mask {
     }
 }
 
-/// The wanted rows of a block.
+/// The wanted rows of a block: the first ones, or a list of offsets.
 #[derive(Clone, Copy)]
 pub(crate) enum Rows<'a> {
     All(usize),
@@ -177,6 +187,7 @@ pub(crate) enum Rows<'a> {
 }
 
 impl Rows<'_> {
+    /// Number of wanted rows.
     pub fn count(&self) -> usize {
         match self {
             Rows::All(rows) => *rows,
@@ -184,7 +195,7 @@ impl Rows<'_> {
         }
     }
 
-    /// The row at a place among them.
+    /// The row at a position among them.
     #[inline(always)]
     pub fn get(&self, place: usize) -> usize {
         match self {
@@ -193,7 +204,7 @@ impl Rows<'_> {
         }
     }
 
-    /// Calls `visit` with each row and its place among them.
+    /// Calls `visit` with the position and the offset of each row.
     #[inline(always)]
     pub fn each_placed(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
@@ -205,6 +216,7 @@ impl Rows<'_> {
         }
     }
 
+    /// Calls `visit` with the offset of each row.
     #[inline(always)]
     pub fn each(&self, mut visit: impl FnMut(usize)) {
         match self {

@@ -1,4 +1,4 @@
-//! The threads of this process.
+//! The scan threads of this process.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ struct Queue {
     closed: bool,
 }
 
-/// Work in so many fragments, each done once by whichever thread comes first.
+/// Work that is split into fragments; each runs once, on the thread that takes it first.
 #[derive(Clone)]
 pub struct Round(Arc<Inner>);
 
@@ -38,7 +38,7 @@ struct Inner {
     fragments: usize,
     /// The next fragment to be taken.
     next: AtomicUsize,
-    /// Fragments that are not done yet.
+    /// Number of fragments that are not done.
     left: AtomicUsize,
     panicked: AtomicBool,
     waiting: Mutex<Option<Waker>>,
@@ -46,10 +46,10 @@ struct Inner {
 }
 
 impl LocalScheduler {
-    /// Starts threads. None are started where there would be one alone: who asks does the work.
+    /// Starts the threads. A single thread is not started: callers then run the work themselves.
     ///
     /// # Errors
-    /// Where the system refuses one.
+    /// If the operating system cannot start a thread.
     pub fn start(threads: usize, with: &dyn Threads) -> Result<LocalScheduler> {
         let shared = Arc::new(Shared { queue: Mutex::default(), arrived: Condvar::new() });
         let scheduler = LocalScheduler { shared: Arc::clone(&shared), threads: threads.max(1) };
@@ -63,14 +63,15 @@ impl LocalScheduler {
         Ok(scheduler)
     }
 
+    /// Number of threads, at least 1.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.threads
     }
 
-    /// Has fragments worked on: `body` is called once with each number below `fragments`.
+    /// Starts a round: `body` is called once with each number below `fragments`.
     ///
-    /// With one thread the work is done when this returns.
+    /// With a single thread the work is done when this returns.
     pub fn scatter(&self, fragments: usize, body: impl Fn(usize) + Send + Sync + 'static) -> Round {
         let round = Round(Arc::new(Inner {
             body: Box::new(body),
@@ -101,14 +102,14 @@ impl Drop for LocalScheduler {
 }
 
 impl Shared {
-    /// A thread's life.
+    /// The main loop of a thread.
     fn serve(&self) {
         let mut queue = self.queue.lock();
         loop {
             while queue.rounds.front().is_some_and(Round::is_given_out) {
                 queue.rounds.pop_front();
             }
-            // The thread helps whoever has waited longest.
+            // The oldest round comes first.
             if let Some(round) = queue.rounds.front().cloned() {
                 drop(queue);
                 round.help();
@@ -127,14 +128,14 @@ impl Round {
         self.0.next.load(Ordering::Relaxed) >= self.0.fragments
     }
 
-    /// Works on fragments until all are taken.
+    /// Runs fragments until all are taken.
     pub fn help(&self) {
         loop {
             let fragment = self.0.next.fetch_add(1, Ordering::Relaxed);
             if fragment >= self.0.fragments {
                 return;
             }
-            // A panic is told to whoever waits, and costs no thread.
+            // A panic is reported to the waiting caller and does not end the thread.
             if catch_unwind(AssertUnwindSafe(|| (self.0.body)(fragment))).is_err() {
                 self.0.panicked.store(true, Ordering::Relaxed);
             }
@@ -148,10 +149,10 @@ impl Round {
         }
     }
 
-    /// Whether all fragments are done; if not, the task is woken when they are.
+    /// Ready if all fragments are done; otherwise the task is woken when they are.
     ///
     /// # Errors
-    /// Where one of them broke down.
+    /// If a fragment panicked.
     pub fn poll(&self, context: &mut Context<'_>) -> Poll<Result<()>> {
         if self.is_done() {
             return Poll::Ready(self.outcome());
@@ -164,10 +165,10 @@ impl Round {
         }
     }
 
-    /// Waits until all fragments are done, and works on them meanwhile.
+    /// Runs fragments, then waits until all are done.
     ///
     /// # Errors
-    /// Where one of them broke down.
+    /// If a fragment panicked.
     pub fn wait(&self) -> Result<()> {
         self.help();
         let mut waiting = self.0.waiting.lock();

@@ -1,8 +1,8 @@
-//! Who works on a question: threads of this process, one a core.
+//! The scheduler of scans: threads of this process, one for each core.
 //!
-//! A [`Round`] is work in fragments. Threads take fragments by counting one number up; a lock is
-//! taken once a round, and nothing is allocated for a row or a chunk. What fragments find they keep
-//! to themselves until they are done.
+//! A [`Round`] is work in fragments. Threads take fragments by incrementing a counter; a lock is
+//! taken once a round, and nothing is allocated for a row or a chunk. A fragment keeps its results
+//! to itself until it is done.
 
 mod local;
 mod shape;

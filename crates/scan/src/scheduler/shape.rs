@@ -1,13 +1,13 @@
-//! How a question is shared out, by the shape of the data.
+//! Decides from the amount of data how a scan is parallelized.
 
 use std::fmt;
 
-/// How threads share the work on a question.
+/// How threads share a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// One thread does it all, the one that asks.
+    /// The calling thread does all the work.
     Serial,
-    /// Whichever thread is free takes the next chunk.
+    /// Each free thread takes the next chunk.
     Chunked,
 }
 
@@ -20,7 +20,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// What is known of the work before it begins.
+/// The size of a scan before it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub rows: usize,
@@ -29,10 +29,10 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Fewer rows are not worth waking another thread for, where nobody says otherwise.
+    /// Default of the number of rows below which waking another thread does not pay.
     pub const SERIAL_ROWS: usize = 100_000;
 
-    /// Fewer than `serial_rows` are one thread's.
+    /// A scan of fewer than `serial_rows` rows uses one thread.
     #[must_use]
     pub fn mode(&self, serial_rows: usize) -> Mode {
         match self.threads > 1 && self.chunks > 1 && self.rows >= serial_rows {

@@ -1,4 +1,5 @@
-//! The bytes that say what comes. Numbers are never given anew: nodes of two versions may talk.
+//! The type bytes of the format. Numbers are never reused, since nodes of two versions may
+//! communicate.
 
 use thalweg_types::Result;
 
@@ -6,7 +7,7 @@ use super::bytes::Input;
 use super::malformed;
 use crate::aggregate::{BitOperator, Comparison, Lane, Operator, Spread, Width};
 
-/// What is one of a few, as a byte.
+/// An enum that is encoded as one byte.
 pub(super) trait Code: Copy {
     fn code(self) -> u8;
 
@@ -36,7 +37,7 @@ macro_rules! codes {
     };
 }
 
-/// The same for what is made of more.
+/// Defines an enum for the variants of a type that has fields.
 macro_rules! parts {
     ($type:ident { $($name:ident = $code:literal),* $(,)? }) => {
         #[derive(Clone, Copy, PartialEq, Eq)]

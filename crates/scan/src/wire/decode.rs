@@ -1,5 +1,5 @@
-//! From bytes to questions. What is read is checked against the types of the table's columns, and
-//! against what each part is given elsewhere, where nobody would look again.
+//! Decodes aggregations. All parts are checked against the types of the table's columns and against
+//! the limits of the evaluation, which does not check again.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -36,9 +36,9 @@ pub(super) fn decode(bytes: &[u8], types: &[DataType]) -> Result<Aggregation> {
 
 struct Reader<'a> {
     input: Input<'a>,
-    /// The types of the columns that the question reads.
+    /// The types of the columns that the aggregation reads.
     types: Vec<&'a DataType>,
-    /// How many parts lie around the one that is being read.
+    /// The nesting depth of the part that is being read.
     depth: usize,
     key_sets: usize,
 }
@@ -64,7 +64,7 @@ impl Reader<'_> {
         if self.input.truth()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// Reads what lies in another part.
+    /// Reads a nested part; fails beyond the maximum depth.
     fn within<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth == DEPTH_MAX {
             return Err(malformed("it is too deep"));
@@ -75,7 +75,7 @@ impl Reader<'_> {
         read
     }
 
-    /// A column whose type passes.
+    /// Reads a column whose type passes the test.
     fn column(&mut self, passes: impl Fn(&DataType) -> bool) -> Result<usize> {
         let column = self.input.number()?;
         match self.types.get(column) {
@@ -275,7 +275,7 @@ impl Reader<'_> {
         self.number(lane).map(Box::new)
     }
 
-    /// A number that is computed in a lane.
+    /// Reads a number of the given lane.
     fn number(&mut self, lane: Lane) -> Result<Number> {
         self.within(|reader| reader.number_here(lane))
     }

@@ -1,4 +1,4 @@
-//! From questions to bytes.
+//! Encodes aggregations.
 
 use arrow::datatypes::{DataType, TimeUnit};
 
@@ -9,7 +9,7 @@ use crate::aggregate::{
     Aggregation, Key, KeyValue, Measure, Number, Order, Picked, Predicate, TextTest,
 };
 
-/// `None`: larger than anybody reads.
+/// `None` if the aggregation exceeds the limits of the decoder.
 type Written = Option<()>;
 
 pub(super) fn encode(aggregation: &Aggregation) -> Option<Vec<u8>> {
@@ -29,7 +29,7 @@ pub(super) fn encode(aggregation: &Aggregation) -> Option<Vec<u8>> {
 #[derive(Default)]
 struct Writer {
     out: Output,
-    /// How many parts lie around the one that is being written.
+    /// The nesting depth of the part that is being written.
     depth: usize,
     key_sets: usize,
 }
@@ -53,7 +53,7 @@ impl Writer {
         value.map_or(Some(()), |value| write(self, value))
     }
 
-    /// Writes what lies in another part.
+    /// Writes a nested part; `None` beyond the maximum depth.
     fn within(&mut self, write: impl FnOnce(&mut Writer) -> Written) -> Written {
         if self.depth == DEPTH_MAX {
             return None;
@@ -78,7 +78,7 @@ impl Writer {
         }
     }
 
-    /// The type of a key.
+    /// Writes the type of a key.
     fn data_type(&mut self, data_type: &DataType) -> Written {
         let code = match data_type {
             DataType::Boolean => TypeCode::Boolean,
@@ -251,7 +251,7 @@ impl Writer {
             TextTest::Among { list, inside } => {
                 self.code(PredicateCode::TextAmong);
                 self.out.truth(*inside);
-                // Equal questions are equal bytes.
+                // Sorting makes the bytes of equal aggregations equal.
                 let mut list: Vec<&String> = list.iter().collect();
                 list.sort_unstable();
                 self.list(&list, |writer, text| writer.out.text(text))?;

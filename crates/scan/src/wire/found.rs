@@ -1,4 +1,4 @@
-//! What comes back from elsewhere, checked before anybody merges it.
+//! Checks partial results from other nodes before they are merged.
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type};
@@ -6,14 +6,15 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::aggregate::{Aggregation, Lane, Seen, State, StateKind, wide};
 
-/// More rows than these are in no part of a table. So many of such counts can be added.
+/// Largest count in a partial result, more than any table has rows; sums of such counts do not
+/// overflow.
 const ROWS_MAX: i64 = 1 << 48;
 
 impl Aggregation {
-    /// Refuses a record batch that is no partial result of this question.
+    /// Refuses a record batch that is no partial result of this aggregation.
     ///
     /// # Errors
-    /// Where its columns are others than are merged here (08P01).
+    /// If the columns have other types than the merge expects (`08P01`).
     pub fn check(&self, found: &RecordBatch) -> Result<()> {
         let keys = self.keys.len();
         if found.num_columns() != keys + self.measures.len() {
@@ -34,7 +35,7 @@ impl Aggregation {
 
 fn check_state(kind: StateKind, column: &ArrayRef) -> Result<()> {
     let empty = State::new(kind, Seen::none()).array()?;
-    // Sums that do not fit are handed on as decimals.
+    // Sums that do not fit 64 bits are sent as decimals.
     let is_large_sum = matches!(kind, StateKind::Sum(Lane::Int | Lane::Decimal))
         && *column.data_type() == DataType::Decimal128(38, 0);
     if !is_of(column, empty.data_type()) && !is_large_sum {
@@ -53,7 +54,7 @@ fn check_state(kind: StateKind, column: &ArrayRef) -> Result<()> {
     }
 }
 
-/// Whether a column has a type, or whole numbers of half the bytes.
+/// True if a column has the type, or is a `bigint` column narrowed to 32 bits.
 fn is_of(column: &ArrayRef, data_type: &DataType) -> bool {
     let is_narrow = matches!((column.data_type(), data_type), (DataType::Int32, DataType::Int64));
     column.data_type() == data_type || is_narrow

@@ -25,10 +25,12 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// A graph of that many transactions without dependencies.
     pub fn new(transactions: usize) -> Graph {
         Graph { transactions, edges: vec![Vec::new(); transactions] }
     }
 
+    /// Adds a dependency; one of a transaction on itself is ignored.
     pub fn add(&mut self, from: usize, to: usize, edge: Edge) {
         if from != to {
             self.edges[from].push((to, edge));

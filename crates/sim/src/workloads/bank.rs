@@ -17,6 +17,7 @@ const ACCOUNTS: i64 = 6;
 const BALANCE: i64 = 100;
 const LEDGER: TableId = TABLES[2];
 
+/// A transfer of an amount between two accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Transfer {
     from: i64,
@@ -24,6 +25,7 @@ pub struct Transfer {
     amount: i64,
 }
 
+/// An operation of a client: a transfer with its number, or a read of all balances.
 #[derive(Clone, Debug, Hash)]
 pub enum Action {
     Transfer(i64, Transfer),

@@ -23,6 +23,7 @@ type Place = (TableId, i64);
 /// A written value, which identifies its writer.
 type Value = u64;
 
+/// An operation on the register of one key.
 #[derive(Clone, Copy, Debug, Hash)]
 pub enum Change {
     Read,
@@ -36,6 +37,7 @@ pub enum Change {
     Replace(Option<Value>, Option<Value>),
 }
 
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Tells {
     /// The value found.

@@ -1,4 +1,4 @@
-//! TPC-H's lineitem, as tables hold it.
+//! The TPC-H table `lineitem` as the store represents it.
 
 use std::sync::Arc;
 
@@ -9,6 +9,7 @@ use thalweg_store::arrow_schema;
 use thalweg_types::{Column, ColumnId, DataType, Key, TableId, TableSchema};
 use tpchgen::generators::LineItem;
 
+/// A schema of NOT NULL columns; `key` has the positions of the primary key's columns.
 pub fn schema(columns: &[(&str, DataType)], key: &[u32]) -> Arc<TableSchema> {
     let column = |(index, (name, data_type)): (usize, &(&str, DataType))| Column {
         id: ColumnId(index as u32),
@@ -37,6 +38,7 @@ pub fn schema(columns: &[(&str, DataType)], key: &[u32]) -> Arc<TableSchema> {
     })
 }
 
+/// The schema of `lineitem`, with its primary key.
 pub fn line_item_schema() -> Arc<TableSchema> {
     let text = || DataType::Text { max_chars: None };
     let decimal = || DataType::Decimal { precision: 15, scale: 2 };
@@ -61,6 +63,7 @@ pub fn line_item_schema() -> Arc<TableSchema> {
     schema(&columns, &[0, 3])
 }
 
+/// A batch of generated items in the columns of [`line_item_schema`].
 pub fn line_item_batch(schema: &TableSchema, items: &[LineItem<'_>]) -> RecordBatch {
     type Item<'a> = LineItem<'a>;
     let long = |value: &dyn Fn(&Item<'_>) -> i64| -> ArrayRef {

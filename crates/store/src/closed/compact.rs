@@ -1,11 +1,12 @@
-//! Copies of arrays that keep no more memory alive than their values take.
+//! Copies arrays whose buffers are larger than their values.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
 use arrow::datatypes::DataType as ArrowType;
 
-/// The array, or a copy if it is part of something notably larger.
+/// Returns the array itself, or a copy if its buffers are more than an eighth larger than its
+/// values.
 pub(super) fn compact(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         ArrowType::Utf8View if !array.as_string_view().data_buffers().is_empty() => {
@@ -30,7 +31,7 @@ fn tight(array: &ArrayRef) -> ArrayRef {
     copy(array)
 }
 
-/// A copy of the array in memory of its own.
+/// Copies the array into buffers of its own.
 pub(crate) fn copy(array: &ArrayRef) -> ArrayRef {
     let data = array.to_data();
     let mut copy = MutableArrayData::new(vec![&data], false, array.len());

@@ -1,4 +1,4 @@
-//! Dictionaries for text columns that repeat themselves.
+//! Dictionary encoding of text columns with repeated values.
 
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use hashbrown::hash_table::Entry;
 
 use crate::cell::Cell;
 
-/// After how many rows a column that does not repeat itself is given up.
+/// Number of rows after which a column without repetition is given up.
 const TRIAL_ROWS: usize = 4_096;
 
 /// A text column as codes into a list of its distinct values.
@@ -28,7 +28,7 @@ pub struct Dictionary {
     pub values: StringViewArray,
 }
 
-/// For each row, the place of its value in a dictionary.
+/// For each row, the position of its value in a dictionary.
 #[derive(Clone, Debug)]
 pub enum Codes {
     U8(ScalarBuffer<u8>),
@@ -36,6 +36,7 @@ pub enum Codes {
 }
 
 impl Codes {
+    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -44,11 +45,13 @@ impl Codes {
         }
     }
 
+    /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
+    /// The position of a row's value in the dictionary. Panics if there is no such row.
     #[inline]
     #[must_use]
     pub fn get(&self, row: usize) -> usize {
@@ -67,7 +70,8 @@ impl Codes {
 }
 
 impl Dictionary {
-    /// A dictionary for an array, if it is one of texts and takes clearly less memory that way.
+    /// Builds the dictionary of an array. `None` unless it is a text array that takes less than
+    /// three quarters of its memory that way.
     pub(super) fn of(array: &ArrayRef) -> Option<Dictionary> {
         if array.data_type() != &ArrowType::Utf8View || array.null_count() == array.len() {
             return None;
@@ -88,7 +92,8 @@ impl Dictionary {
         (dictionary.memory_bytes() < plain / 4 * 3).then_some(dictionary)
     }
 
-    /// A dictionary of parts from elsewhere; `None` if a code has no value.
+    /// Checks a decoded dictionary; `None` if it is inconsistent, for example if a code has no
+    /// value.
     pub(crate) fn checked(
         codes: Codes,
         nulls: Option<NullBuffer>,
@@ -106,17 +111,19 @@ impl Dictionary {
         complete.then_some(Dictionary { codes, nulls, values })
     }
 
+    /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.codes.len()
     }
 
+    /// True if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.codes.is_empty()
     }
 
-    /// Some of the column's values as an array of views.
+    /// A range of rows as a view array.
     pub(super) fn array(&self, rows: Range<usize>) -> ArrayRef {
         let (start, length) = (rows.start, rows.len());
         let nulls = self.nulls.as_ref().map(|nulls| nulls.slice(start, length));
@@ -131,7 +138,7 @@ impl Dictionary {
         taken.expect("codes are places of values")
     }
 
-    /// Some rows of the column as an array of views.
+    /// Gathers rows by their offsets as a view array.
     pub(super) fn take(&self, places: &UInt16Array) -> ArrayRef {
         let codes = places.values().iter().map(|place| {
             let row = usize::from(*place);
@@ -156,9 +163,9 @@ impl Dictionary {
     }
 }
 
-/// The code of each row, and for each code the first row that has it.
+/// Assigns codes in order of appearance; returns each row's code and each code's first row.
 ///
-/// `None` if hardly a value repeats itself.
+/// `None` if hardly a value repeats.
 fn number_values(texts: &StringViewArray) -> Option<(Vec<u16>, Vec<u32>)> {
     let state = FixedState::with_seed(0);
     let hash = |row: usize| -> u64 {
@@ -194,10 +201,10 @@ fn number_values(texts: &StringViewArray) -> Option<(Vec<u16>, Vec<u32>)> {
     Some((codes, firsts))
 }
 
-/// Whether two rows have the same text. Both are not NULL.
+/// True if two rows, neither of them NULL, have the same text.
 fn same_text(texts: &StringViewArray, left: usize, right: usize) -> bool {
     let (left_view, right_view) = (texts.views()[left], texts.views()[right]);
-    // Length and first four bytes; short texts lie in their views, padded with zeros.
+    // Compares length and first four bytes. Short texts lie in their views, padded with zeros.
     left_view as u64 == right_view as u64
         && (left_view == right_view || texts.value(left) == texts.value(right))
 }

@@ -1,4 +1,4 @@
-//! What is known about all values of a column of a chunk.
+//! Zones: minimum, maximum and null count of a column of a chunk.
 
 use std::sync::Arc;
 
@@ -16,22 +16,23 @@ use arrow::datatypes::{
     TimestampMicrosecondType,
 };
 
-/// Longer texts are not worth keeping for the sake of skipping chunks.
+/// Longest text, in bytes, that a zone stores. Longer ones cost more memory than skipped chunks
+/// save.
 const TEXT_BYTES_MAX: usize = 256;
 
-/// The least and the greatest value of a column, and how many are NULL.
+/// Minimum, maximum and null count of one column in one chunk.
 ///
 /// Floats are in Arrow's total order: -0 before 0, NaN after all numbers.
 #[derive(Clone, Debug)]
 pub struct Zone {
-    /// The least and the greatest value, each an array of one row. `None` if there is none (all
-    /// NULL), or it is not known (nested types, intervals, very long texts).
+    /// Minimum and maximum, each an array of one row. `None` if all values are NULL, or for nested
+    /// types, intervals and very long texts.
     pub range: Option<(ArrayRef, ArrayRef)>,
     pub null_count: usize,
 }
 
 impl Zone {
-    /// The zone of an array.
+    /// Computes the zone of an array.
     #[must_use]
     pub fn of(array: &dyn Array) -> Zone {
         Zone { range: range(array), null_count: array.null_count() }

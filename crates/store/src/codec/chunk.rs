@@ -1,4 +1,4 @@
-//! Closed chunks, with their dictionaries and zones, so that decoding makes nothing anew.
+//! Encodes closed chunks with their dictionaries and zones, so that decoding recomputes neither.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const PLAIN: u8 = 0;
 const CODES_U8: u8 = 1;
 const CODES_U16: u8 = 2;
 
-/// A closed chunk as bytes.
+/// Encodes a closed chunk.
 #[must_use]
 pub fn encode_chunk(chunk: &ClosedChunk) -> Vec<u8> {
     let mut out = Vec::with_capacity(chunk.memory_bytes() / 3);
@@ -37,7 +37,7 @@ pub fn encode_chunk(chunk: &ClosedChunk) -> Vec<u8> {
     out
 }
 
-/// The chunk that [`encode_chunk`] made bytes of.
+/// Decodes a chunk from [`encode_chunk`].
 pub fn decode_chunk(schema: &TableSchema, bytes: &[u8]) -> Result<ClosedChunk> {
     let mut input = Input::new(bytes);
     let rows = input.length()?;

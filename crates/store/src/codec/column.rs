@@ -1,4 +1,4 @@
-//! Many values: whole columns.
+//! Encodes whole columns of many values.
 
 use std::sync::Arc;
 
@@ -14,14 +14,17 @@ use super::input::Input;
 use super::values::{get_bits, get_nulls, put_bits, put_nulls};
 use super::{damaged, integers, text, values};
 
-/// How a column's values follow.
+/// The first byte of a column: the form of its values.
 mod form {
-    /// As they lie in memory.
+    /// Fixed-width values as in memory.
     pub const RAW: u8 = 0;
+    /// Differences from the minimum, as [`super::integers`] encodes them.
     pub const INTEGERS: u8 = 1;
+    /// One bit for each row.
     pub const BITS: u8 = 2;
+    /// Lengths and bytes, as [`super::text`] encodes them.
     pub const TEXT: u8 = 3;
-    /// One after the other, NULLs included in the form.
+    /// One value after the other, as [`super::values`] encodes them, which includes the NULLs.
     pub const VALUES: u8 = 4;
 }
 
@@ -61,7 +64,7 @@ pub(super) fn encode(array: &dyn Array, out: &mut Vec<u8>) {
 }
 
 fn put_integers(array: &dyn Array, mut values: Vec<i64>, out: &mut Vec<u8>) {
-    // What lies under a NULL is arbitrary, and would widen the range.
+    // Values under NULLs are arbitrary and would widen the range, so a valid value replaces them.
     if let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) {
         let some = nulls.valid_indices().next().map_or(0, |row| values[row]);
         for (row, value) in values.iter_mut().enumerate() {
@@ -75,7 +78,7 @@ fn put_integers(array: &dyn Array, mut values: Vec<i64>, out: &mut Vec<u8>) {
     integers::encode(&values, out);
 }
 
-/// Most decimals fit 64 bits; a column with others is kept as it is.
+/// Most decimals fit 64 bits; a column with larger ones is stored as in memory.
 fn put_decimals(array: &dyn Array, out: &mut Vec<u8>) {
     let decimals = array.as_primitive::<Decimal128Type>();
     let fits = |value: &i128| i128::from(*value as i64) == *value;

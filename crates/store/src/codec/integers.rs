@@ -1,11 +1,11 @@
-//! Integers as differences from the least, in as few bytes as the greatest difference takes.
+//! Encodes integers as differences from the minimum, in as few bytes as the largest one needs.
 
 use thalweg_types::Result;
 
 use super::damaged;
 use super::input::Input;
 
-/// Appends integers: the least (8 bytes), the bytes a difference takes, the differences.
+/// Appends integers: the minimum (8 bytes), the width of a difference in bytes, the differences.
 pub(super) fn encode(values: &[i64], out: &mut Vec<u8>) {
     let least = values.iter().copied().min().unwrap_or(0);
     let greatest = values.iter().copied().max().unwrap_or(0);
@@ -36,10 +36,10 @@ fn pack<const WIDTH: usize>(values: &[i64], least: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// How many integers are unpacked at a time.
+/// Number of integers that are unpacked at a time.
 const BLOCK: usize = 8;
 
-/// Reads `count` integers and turns each into a value.
+/// Reads `count` integers and converts each to a value.
 pub(super) fn decode<T: Copy>(
     count: usize,
     input: &mut Input<'_>,
@@ -81,8 +81,8 @@ fn unpack<const WIDTH: usize, T: Copy>(bytes: &[u8], value: impl Fn(u64) -> T) -
     values
 }
 
-/// The number at a place of a block: one load of eight bytes, of which the others are cut off. The
-/// load begins earlier where it would end behind the block.
+/// The number at a position of a block: one load of eight bytes, shifted and masked. The load
+/// begins earlier where it would reach beyond the block.
 #[inline(always)]
 fn word_at<const WIDTH: usize>(block: &[u8], place: usize) -> u64 {
     let begin = place * WIDTH;

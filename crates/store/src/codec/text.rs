@@ -1,4 +1,4 @@
-//! Many texts: their lengths, then their bytes in one piece, compressed where that pays.
+//! Encodes many texts: their lengths, then their bytes in one piece, compressed where that pays.
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use thalweg_types::Result;
 use super::input::{Input, put_varint};
 use super::{damaged, integers};
 
-/// How much is compressed for a trial.
+/// Number of bytes that are compressed as a trial.
 const TRIAL_BYTES: usize = 16 << 10;
 
-/// Smaller pieces are kept as they are.
+/// Minimum number of bytes to compress.
 const COMPRESSED_BYTES_MIN: usize = 1 << 10;
 
-/// Of fewer bytes, as a group of rows has, a glance at the first tells whether a trial is worth it:
-/// it takes longer than everything else that is done for them here.
+/// Below this many bytes, as in a group of rows, a glance at the first ones decides whether to run
+/// the trial, which would take longer than the rest of the encoding.
 const GLANCE_BELOW_BYTES: usize = 256 << 10;
 const GLANCE_BYTES: usize = 1 << 10;
 
-/// LZ4 makes nothing smaller than by this factor.
+/// Largest compression ratio of LZ4; bounds what damaged bytes can make the decoder allocate.
 const COMPRESSION_MAX: usize = 256;
 
 pub(super) fn encode(array: &dyn Array, out: &mut Vec<u8>) {
@@ -43,14 +43,15 @@ pub(super) fn encode(array: &dyn Array, out: &mut Vec<u8>) {
     out.extend_from_slice(&compressed);
 }
 
-/// The bytes in fewer, where compression saves more time than it takes: while LZ4 reads a byte, a
-/// usual disk writes more than half of one. So three fifths of a trial's bytes must go.
+/// Compresses the bytes if that saves more time than it takes. While LZ4 reads a byte, a usual disk
+/// writes more than half of one, so a trial must save three fifths of its bytes.
 fn compressed(bytes: &[u8]) -> Option<Vec<u8>> {
     if bytes.len() < COMPRESSED_BYTES_MIN {
         return None;
     }
     if bytes.len() < GLANCE_BELOW_BYTES {
-        // So few bytes have little to repeat. Where a fifth of them goes, more of all may.
+        // The glance is less strict than the trial: if its bytes shrink by a fifth, more bytes may
+        // repeat more.
         let glance = &bytes[..GLANCE_BYTES];
         if lz4_flex::block::compress(glance).len() > GLANCE_BYTES / 5 * 4 {
             return None;

@@ -1,8 +1,9 @@
-//! A few values in few bytes.
+//! Encodes columns of few values in few bytes.
 //!
-//! A column is a byte that says whether some are NULL, then a bit for each row if so, then the
-//! others one after the other: integers as varints, floats as they are, texts with their length in
-//! front, lists with the number of their items, all items as a column of their own at the end.
+//! A column starts with a byte that is 1 if some values are NULL, followed by one bit for each row
+//! if so. Then come the other values: integers as varints, floats as they are, texts with their
+//! length in front. Lists have the number of their items there and all items as a column of their
+//! own at the end.
 
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ use thalweg_types::Result;
 use super::damaged;
 use super::input::{Input, put_varint, put_wide_varint, unzigzag, zigzag};
 
-/// A value of a fixed-width type as bytes.
+/// Encoding of a fixed-width value.
 trait Value: Copy + Default {
     fn put(self, out: &mut Vec<u8>);
     fn get(input: &mut Input<'_>) -> Result<Self>;
@@ -124,7 +125,8 @@ pub(super) fn decode(
     input: &mut Input<'_>,
 ) -> Result<ArrayRef> {
     let nulls = get_nulls(rows, input)?;
-    // Each value takes at least a bit, so that damaged counts do not ask for much memory.
+    // Each value takes at least one bit; this bounds what damaged counts can make the decoder
+    // allocate.
     let values = rows - nulls.as_ref().map_or(0, NullBuffer::null_count);
     if values.div_ceil(8) > input.remaining() {
         return Err(damaged("there are fewer values than rows"));
@@ -141,19 +143,19 @@ pub(super) fn decode(
     )
 }
 
-/// One value on its own.
+/// Encodes one value on its own.
 pub(crate) fn encode_value(array: &dyn Array, row: usize) -> Vec<u8> {
     let mut out = Vec::new();
     encode(&array.slice(row, 1), &mut out);
     out
 }
 
-/// The value that [`encode_value`] made bytes of, as an array of one row.
+/// Decodes a value from [`encode_value`] as an array of one row.
 fn decode_value(data_type: &ArrowType, bytes: &[u8]) -> Result<ArrayRef> {
     decode(data_type, 1, &mut Input::new(bytes))
 }
 
-/// An array of values each encoded on its own; NULL bytes stand for NULL.
+/// Decodes an array of values that were each encoded on its own; NULL bytes stand for NULL.
 pub(crate) fn decode_values(data_type: &ArrowType, encoded: &BinaryViewArray) -> Result<ArrayRef> {
     if encoded.is_empty() {
         return Ok(new_empty_array(data_type));

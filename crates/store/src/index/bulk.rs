@@ -1,4 +1,4 @@
-//! Whole chunks of rows: grouped by shard first, then shard by shard, no two threads in the same.
+//! Bulk insertion: rows are grouped by shard, and each shard is filled by one thread.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as TableEntry;
@@ -9,15 +9,15 @@ use super::{Entry, IndexInner, SHARD_SHIFT, SHARDS, spread};
 use crate::cell::KeyHashes;
 use crate::workers::Workers;
 
-/// The index entries of a chunk's rows, grouped by shard and in their order within it.
+/// The index entries of a chunk's rows, grouped by shard and in row order within it.
 pub(crate) struct ChunkEntries {
     entries: Vec<Entry>,
-    /// Where the entries of each shard begin, and where those of the last one end.
+    /// First entry of each shard, and the end of the last one.
     starts: [u32; SHARDS + 1],
 }
 
 impl ChunkEntries {
-    /// Entries for the rows that are alive and have no NULL in their key.
+    /// Creates entries for the live rows without a NULL in their key.
     pub fn new(chunk: u32, hashes: &KeyHashes, is_dead: impl Fn(u32) -> bool) -> ChunkEntries {
         let rows = || {
             let all = hashes.hashes.iter().enumerate();
@@ -46,31 +46,31 @@ impl ChunkEntries {
     }
 }
 
-/// What an index asks about rows that it names.
+/// Callbacks about rows that are in an index.
 pub(crate) trait KnownRows: Sync {
     fn is_same_key(&self, left: RowId, right: RowId) -> bool;
     fn is_dead(&self, row: RowId) -> bool;
 }
 
-/// One shard that gets new rows.
+/// A shard into which rows are inserted.
 struct Insertion<'a> {
     shard: &'a mut HashTable<Entry>,
-    /// Rows that took over the entry of a dead one, and that one.
+    /// Rows that took over the entry of a dead row, with the dead row.
     replaced: Vec<(RowId, RowId)>,
-    /// The first row whose key a live one has.
+    /// The first row whose key a live row has.
     refused: Option<RowId>,
 }
 
 impl IndexInner {
-    /// Makes room for so many more rows.
+    /// Reserves space for `rows` more entries.
     pub fn reserve(&mut self, rows: usize) {
         for shard in &mut self.shards {
             shard.reserve(rows / SHARDS, |entry| spread(entry.hash));
         }
     }
 
-    /// Adds the rows of chunks. If some have the key of a live row, says which is the first of
-    /// them; the caller then withdraws all, of which some are in.
+    /// Adds the rows of chunks. If some have the key of a live row, returns the first of them; the
+    /// caller then withdraws all rows, since some were inserted.
     pub fn insert_chunks(
         &mut self,
         chunks: &[ChunkEntries],
@@ -100,7 +100,7 @@ impl IndexInner {
 }
 
 impl Insertion<'_> {
-    /// Adds entries, up to the first that is refused.
+    /// Adds entries until one is refused.
     fn add<'a>(&mut self, entries: impl Iterator<Item = &'a Entry>, rows: &impl KnownRows) {
         for &new in entries {
             let (hash, row) = (new.hash, new.row());

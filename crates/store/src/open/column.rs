@@ -18,7 +18,7 @@ use crate::shared::{AtomicBits, BytesWriter, SharedBytes, SharedText, TextWriter
 /// The readers' half.
 pub(super) struct SharedColumn {
     values: SharedValues,
-    /// A bit for each row that is NULL; absent where the column admits none.
+    /// A bit for each row that is NULL; `None` if the column is not nullable.
     nulls: Option<Arc<AtomicBits>>,
 }
 
@@ -31,11 +31,12 @@ enum SharedValues {
 }
 
 impl SharedColumn {
-    /// Some of the values.
+    /// A range of the values as an array.
     pub fn array(&self, data_type: &ArrowType, rows: Range<usize>) -> ArrayRef {
         self.values.array(data_type, rows.clone(), nulls(self.nulls.as_deref(), rows))
     }
 
+    /// Bytes allocated for values and NULL bits.
     pub fn memory_bytes(&self) -> usize {
         let values = match &self.values {
             SharedValues::Fixed(bytes) => bytes.capacity(),
@@ -113,6 +114,7 @@ impl ColumnWriter {
         ColumnWriter { values, nulls }
     }
 
+    /// The readers' half, over the current allocations.
     pub fn shared(&self) -> SharedColumn {
         let values = match &self.values {
             Values::Fixed { bytes, .. } => SharedValues::Fixed(Arc::clone(bytes.shared())),
@@ -123,7 +125,7 @@ impl ColumnWriter {
         SharedColumn { values, nulls: self.nulls.clone() }
     }
 
-    /// Appends an array of the column's type behind its first `rows` rows.
+    /// Appends an array of the column's type after the first `rows` rows.
     pub fn append(&mut self, array: &ArrayRef, rows: usize) {
         match &mut self.values {
             Values::Fixed { bytes, .. } => bytes.append(fixed_bytes(array)),
@@ -166,11 +168,11 @@ impl ColumnWriter {
         }
     }
 
-    /// Some of the values in memory of their own.
+    /// Copies a range of the values.
     pub fn copy(&self, data_type: &ArrowType, rows: Range<usize>) -> ArrayRef {
         let nulls = nulls(self.nulls.as_deref(), rows.clone());
         let values = match &self.values {
-            // Bits are copied when an array is made of them.
+            // Making an array of bits copies them anyway.
             Values::Bits(bits) => {
                 return SharedValues::Bits(Arc::clone(bits)).array(data_type, rows, nulls);
             }
@@ -186,7 +188,7 @@ impl ColumnWriter {
         values.array(data_type, 0..rows.len(), nulls)
     }
 
-    /// Forgets all rows from `rows` on.
+    /// Removes all rows from `rows` on.
     pub fn rewind(&mut self, rows: usize) {
         match &mut self.values {
             Values::Fixed { bytes, width } => bytes.rewind(rows * *width),
@@ -227,7 +229,7 @@ impl ColumnWriter {
     }
 }
 
-/// The bytes of an array of a type of fixed width.
+/// The bytes of a fixed-width array.
 fn fixed_bytes(array: &ArrayRef) -> &[u8] {
     macro_rules! bytes {
         ($type:ty) => {

@@ -1,4 +1,4 @@
-//! Rows of many chunks in the order of an index: their runs, merged.
+//! Merges the runs of many chunks into the order of an index.
 
 use std::ops::Range;
 
@@ -7,13 +7,13 @@ use thalweg_types::{Index, ValueOrder};
 use super::{Hits, Rows};
 use crate::ChunkView;
 
-/// The rows that a snapshot shows alive, in the order of an index, from its start or its end.
+/// The live rows of a snapshot in the order of an index, forward or backward.
 ///
-/// An iterator over the number of a chunk, in the list that was given, and a place in it.
+/// An iterator over the position of a chunk in the given list and a row offset in it.
 pub struct InOrder<'a> {
     sources: Vec<Source<'a>>,
     backward: bool,
-    /// The sources that have rows left, as a heap: the first has the next row.
+    /// The sources with rows left, as a heap: the first has the next row.
     heap: Vec<usize>,
 }
 
@@ -27,8 +27,8 @@ struct Source<'a> {
 }
 
 impl<'a> InOrder<'a> {
-    /// `found` has the number of a chunk in `chunks` with what was found in it. `positions` are
-    /// those of the index's columns in the table.
+    /// `found` has positions in `chunks` with the search's result for each. `positions` are those
+    /// of the index's columns in the table.
     #[must_use]
     pub fn new(
         chunks: &'a [ChunkView],
@@ -59,7 +59,7 @@ impl<'a> InOrder<'a> {
         merged
     }
 
-    /// Moves a source down the heap to where it belongs.
+    /// Restores the heap order below a position.
     fn sift_down(&mut self, mut place: usize) {
         loop {
             let children = [2 * place + 1, 2 * place + 2];
@@ -77,7 +77,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Whether one source's next row comes before another's.
+    /// True if one source's next row comes before another's.
     fn is_first(&self, left: usize, right: usize) -> bool {
         let (left, right) = (&self.sources[left], &self.sources[right]);
         let order =
@@ -115,7 +115,7 @@ impl Source<'_> {
         }
     }
 
-    /// Goes on to a row that is shown alive; false if there is none left.
+    /// Advances to a live row; false if none is left.
     fn skip_dead(&mut self, backward: bool) -> bool {
         while !self.rest.is_empty() {
             if self.view.slot().is_live(self.next(backward)) {

@@ -1,4 +1,4 @@
-//! Making runs, and keeping them with their chunk.
+//! Builds runs and keeps them with their chunk.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use thalweg_types::{ColumnId, Index, ValueOrder};
 use super::{Rows, Run};
 use crate::cell::Cell;
 
-/// The runs that were made of one chunk, whatever its columns are called in whichever schema.
+/// The runs of one chunk, identified by column ids, so that they survive schema changes.
 #[derive(Default)]
 pub(crate) struct Runs {
     kept: Mutex<Vec<Kept>>,
@@ -17,7 +17,7 @@ pub(crate) struct Runs {
 
 struct Kept {
     by: Vec<(ColumnId, ValueOrder)>,
-    /// Locked while it is made, so that others wait for it rather than make it again.
+    /// Locked while it is built, so that other threads wait for it rather than build it again.
     run: Arc<Mutex<Run>>,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Debug for Runs {
 }
 
 impl Runs {
-    /// The run of an index with at least `least` rows; one with fewer is grown.
+    /// The run of an index with at least `least` rows; `grow` extends a shorter one.
     pub fn get(&self, index: &Index, least: usize, grow: impl FnOnce(&[u16]) -> Run) -> Run {
         let run = self.of(index);
         let mut run = run.lock();
@@ -38,7 +38,7 @@ impl Runs {
         Arc::clone(&run)
     }
 
-    /// How many rows the run of an index has.
+    /// Number of rows in the run of an index.
     pub fn made(&self, index: &Index) -> usize {
         self.of(index).lock().len()
     }
@@ -54,7 +54,7 @@ impl Runs {
         run
     }
 
-    /// Forgets the runs of indexes that are gone.
+    /// Drops the runs of indexes that no longer exist.
     pub fn retain(&self, indexes: &[Index]) {
         self.kept.lock().retain(|kept| {
             indexes.iter().any(|index| {
@@ -64,13 +64,14 @@ impl Runs {
         });
     }
 
+    /// Bytes of all runs. Waits for runs that are being built.
     pub fn memory_bytes(&self) -> usize {
         self.kept.lock().iter().map(|kept| size_of_val(&**kept.run.lock())).sum()
     }
 }
 
 impl Rows<'_> {
-    /// The run of the first `length` rows, of which `run` has the first ones.
+    /// Extends `run`, which covers the first rows, to the first `length` rows.
     pub(super) fn grow(&self, run: &[u16], length: usize) -> Run {
         let new = self.sorted((run.len()..length).map(|place| place as u16));
         if run.is_empty() {
@@ -88,7 +89,7 @@ impl Rows<'_> {
         merged.into()
     }
 
-    /// Some rows in the index's order.
+    /// Sorts rows by the index's order.
     pub(super) fn sorted(&self, places: impl Iterator<Item = u16>) -> Vec<u16> {
         let order = self.orders[0];
         let abbreviated = |place| (abbreviation(&self.cell(0, place), order), place);
@@ -100,8 +101,8 @@ impl Rows<'_> {
     }
 }
 
-/// A number that is not greater than another value's where the value stands before the other one.
-/// Most comparisons need to look no further.
+/// An order-preserving prefix of a value as a number: if a value sorts before another, its number
+/// is not greater. Most comparisons look no further.
 fn abbreviation(cell: &Cell<'_>, order: ValueOrder) -> u64 {
     let flip = |number: i64| (number as u64) ^ (1 << 63);
     let ascending = match cell {
@@ -115,7 +116,7 @@ fn abbreviation(cell: &Cell<'_>, order: ValueOrder) -> u64 {
     if order.descending { !ascending } else { ascending }
 }
 
-/// The first bytes as a number.
+/// The first eight bytes as a big-endian number, padded with zeros.
 fn leading(bytes: &[u8]) -> u64 {
     let mut first = [0; 8];
     let length = bytes.len().min(8);

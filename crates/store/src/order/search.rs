@@ -1,4 +1,4 @@
-//! Ranges of an index.
+//! Searches ranges of an index.
 
 use std::cmp::Ordering;
 use std::ops::{Bound, Range};
@@ -10,33 +10,34 @@ use super::{Rows, Run, compare};
 use crate::cell::{Cell, cell};
 use crate::{Chunk, ChunkView};
 
-/// How many rows of an open chunk may lie behind its run.
+/// Most rows of an open chunk that may be missing from its run.
 const TAIL_MAX: usize = 1_024;
 
-/// A run is soon made of so many rows more.
+/// Most rows that may be missing from a run for [`ChunkView::find_soon`] to extend it.
 const SOON_MADE_ROWS: usize = 4_096;
 
-/// The rows that have certain values in the first columns of an index and, in the next one, a value
-/// between two others. Values are arrays of one row, of their column's type.
+/// Rows with given values in the first columns of an index and a value within bounds in the next
+/// one. Values are arrays of one row, of their column's type.
 #[derive(Clone, Debug)]
 pub struct KeyRange {
-    /// Also NULL, which the rows then have.
+    /// Values of the first columns. NULL here matches rows with NULL.
     pub equal: Vec<ArrayRef>,
-    /// Where one of the two is bounded, rows with NULL are not in the range.
+    /// If either of the two is bounded, rows with NULL are not in the range.
     pub from: Bound<ArrayRef>,
     pub to: Bound<ArrayRef>,
 }
 
-/// What a chunk has within a range: dead rows, too, and those that a snapshot does not show yet.
+/// The rows of a chunk within a range, including dead rows and those that a snapshot does not show
+/// yet.
 pub struct Hits {
     pub(super) run: Run,
     pub(super) within: Range<usize>,
-    /// Rows behind the run, in the order of the index.
+    /// Rows that the run lacks, in the order of the index.
     pub(super) tail: Vec<u16>,
 }
 
 impl Hits {
-    /// How many rows there are at most.
+    /// Upper bound of the number of rows.
     #[must_use]
     pub fn count(&self) -> usize {
         self.within.len() + self.tail.len()
@@ -44,7 +45,8 @@ impl Hits {
 }
 
 impl ChunkView {
-    /// The rows within a range of an index. `positions` are those of its columns in the table.
+    /// Finds the rows within a range of an index. `positions` are those of its columns in the
+    /// table.
     #[must_use]
     pub fn find(&self, index: &Index, positions: &[usize], range: &KeyRange) -> Hits {
         if self.is_apart(positions, range) {
@@ -63,8 +65,8 @@ impl ChunkView {
         Hits { run, within: start..end, tail }
     }
 
-    /// The same for who can't wait long; `None` where many of the chunk's rows would have to be put
-    /// in order first.
+    /// Like [`find`](Self::find), for callers that must not wait long; `None` if many of the
+    /// chunk's rows would have to be sorted first.
     #[must_use]
     pub fn find_soon(&self, index: &Index, positions: &[usize], range: &KeyRange) -> Option<Hits> {
         let slot = self.slot();
@@ -73,13 +75,13 @@ impl ChunkView {
         is_soon.then(|| self.find(index, positions, range))
     }
 
-    /// Whether the zone of a closed chunk tells that none of its rows is within a range.
+    /// True if the zone of a closed chunk proves that none of its rows is within a range.
     fn is_apart(&self, positions: &[usize], range: &KeyRange) -> bool {
         let zone = positions.first().and_then(|column| self.zone(*column));
         let Some((least, greatest)) = zone.and_then(|zone| zone.range.as_ref()) else {
             return false;
         };
-        // Zones have an order of their own for floats.
+        // Zones order floats differently.
         if least.data_type().is_floating() {
             return false;
         }
@@ -104,7 +106,7 @@ impl ChunkView {
         begins_behind || ends_before
     }
 
-    /// The places of those rows that this snapshot shows alive, ascending.
+    /// The offsets of the found rows that this snapshot shows alive, ascending.
     #[must_use]
     pub fn places(&self, hits: &[Hits]) -> Vec<u16> {
         let found =
@@ -117,7 +119,7 @@ impl ChunkView {
     }
 }
 
-/// The run of a chunk, with as many of its first `length` rows as it must have.
+/// The run of a chunk, extended to as many of its first `length` rows as necessary.
 pub(super) fn run(chunk: &Chunk, length: usize, index: &Index, positions: &[usize]) -> Run {
     let grow = |run: &[u16]| Rows::of(chunk, length, positions, &index.orders).grow(run, length);
     match chunk {
@@ -126,7 +128,7 @@ pub(super) fn run(chunk: &Chunk, length: usize, index: &Index, positions: &[usiz
     }
 }
 
-/// Whether few rows of a chunk are missing from its run.
+/// True if few rows of a chunk are missing from its run.
 fn is_soon_made(chunk: &Chunk, length: usize, index: &Index) -> bool {
     let (runs, least) = match chunk {
         Chunk::Closed(chunk) => (chunk.runs(), length),
@@ -135,12 +137,12 @@ fn is_soon_made(chunk: &Chunk, length: usize, index: &Index) -> bool {
     least.saturating_sub(runs.made(index)) <= SOON_MADE_ROWS
 }
 
-/// A range as it lies in an index, where what comes first may be the greatest value.
+/// A range in the direction of the index: with a descending column, the upper bound comes first.
 struct Sought<'a> {
     equal: &'a [ArrayRef],
     start: Bound<&'a ArrayRef>,
     end: Bound<&'a ArrayRef>,
-    /// Whether the column behind the equal ones may not be NULL.
+    /// True if the column after the equal ones must not be NULL.
     bounded: bool,
     orders: &'a [ValueOrder],
 }

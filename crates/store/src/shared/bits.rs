@@ -1,23 +1,26 @@
-//! Bits that one writer sets while readers copy out a beginning of them.
+//! Bits that one writer sets while readers copy the first ones.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::{BooleanBuffer, Buffer};
 
-/// A fixed number of bits, all clear at first. Whoever needs an order of writes and reads makes it
-/// elsewhere, so that everything here is relaxed.
+/// A fixed number of bits, all clear at first. All accesses are relaxed; publishing rows orders
+/// writes before reads.
 pub(crate) struct AtomicBits(Box<[AtomicU64]>);
 
 impl AtomicBits {
+    /// `bits` clear bits, rounded up to whole words.
     pub fn new(bits: usize) -> AtomicBits {
         AtomicBits((0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect())
     }
 
+    /// Sets a bit. Panics if it is out of range.
     pub fn set(&self, index: usize) {
         self.0[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
     }
 
+    /// Reads a bit. Panics if it is out of range.
     pub fn get(&self, index: usize) -> bool {
         self.0[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1 == 1
     }
@@ -34,7 +37,7 @@ impl AtomicBits {
         }
     }
 
-    /// A copy of some of the bits.
+    /// Copies a range of the bits.
     pub fn copy(&self, bits: Range<usize>) -> BooleanBuffer {
         let first = bits.start / 64;
         let words = &self.0[first..bits.end.div_ceil(64).max(first)];
@@ -42,7 +45,7 @@ impl AtomicBits {
         BooleanBuffer::new(Buffer::from_vec(words), bits.start - first * 64, bits.len())
     }
 
-    /// A larger set that begins with the bits of this one.
+    /// A larger set that starts with the bits of this one.
     pub fn grown(&self, bits: usize) -> AtomicBits {
         let grown = AtomicBits::new(bits);
         for (to, from) in grown.0.iter().zip(&self.0) {
@@ -51,6 +54,7 @@ impl AtomicBits {
         grown
     }
 
+    /// Bytes of the words.
     pub fn memory_bytes(&self) -> usize {
         self.0.len() * 8
     }

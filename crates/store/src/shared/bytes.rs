@@ -1,4 +1,4 @@
-//! Bytes that one writer appends while readers look at what is already there.
+//! Bytes that one writer appends while readers see the earlier ones.
 //!
 //! Invariants:
 //!
@@ -8,7 +8,7 @@
 //!    `shared <= written <= capacity`. Bytes below `written` are initialised.
 //! 3. The writer writes at `written` and above, and raises `written` (release) afterwards.
 //! 4. Bytes below `shared` never change again: readers may hold slices of them. `shared` only
-//!    grows, never beyond `written`. The writer lowers `written` (to forget rows that nobody saw)
+//!    grows, never beyond `written`. The writer lowers `written` (to discard unpublished rows)
 //!    never below `shared`; both are checked in the same atomic step.
 //!
 //! So no byte is ever written while a slice of it exists outside the writer.
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::Buffer;
 
-/// As Arrow aligns its own buffers: a cache line.
+/// The alignment of Arrow's own buffers: a cache line.
 const ALIGNMENT: usize = 64;
 
 /// The readers' half of an allocation.
@@ -44,7 +44,7 @@ fn unpack(state: u64) -> (usize, usize) {
 }
 
 impl SharedBytes {
-    /// The first `length` bytes, which will never change from now on.
+    /// Returns the first `length` bytes, which never change from now on.
     ///
     /// Panics if they have not all been written.
     pub fn share(self: &Arc<Self>, length: usize) -> Buffer {
@@ -54,7 +54,7 @@ impl SharedBytes {
         unsafe { Buffer::from_custom_allocation(self.pointer, length, Arc::clone(self) as _) }
     }
 
-    /// Everything written so far, which will never change from now on.
+    /// Returns all bytes written so far, which never change from now on.
     pub fn share_all(self: &Arc<Self>) -> Buffer {
         let (_, written) = unpack(self.state.load(Ordering::Acquire));
         self.share(written)
@@ -68,6 +68,7 @@ impl SharedBytes {
         assert!(raised.is_ok(), "only what is written can be shared");
     }
 
+    /// Size of the allocation in bytes.
     pub fn capacity(&self) -> usize {
         self.layout.size()
     }
@@ -75,18 +76,19 @@ impl SharedBytes {
 
 impl Drop for SharedBytes {
     fn drop(&mut self) {
-        // SAFETY: allocated in `BytesWriter::with_capacity` with this layout; nobody is left.
+        // SAFETY: allocated in `BytesWriter::with_capacity` with this layout; no reference is left.
         unsafe { dealloc(self.pointer.as_ptr(), self.layout) }
     }
 }
 
-/// The one writer of an allocation.
+/// The only writer of an allocation.
 pub(crate) struct BytesWriter {
     shared: Arc<SharedBytes>,
     written: usize,
 }
 
 impl BytesWriter {
+    /// Allocates `capacity` bytes, at least one. Panics from 4 GiB on.
     pub fn with_capacity(capacity: usize) -> BytesWriter {
         assert!(u32::try_from(capacity).is_ok(), "an allocation is below 4 GiB");
         let layout = Layout::from_size_align(capacity.max(1), ALIGNMENT)
@@ -98,14 +100,17 @@ impl BytesWriter {
         BytesWriter { shared, written: 0 }
     }
 
+    /// The readers' half.
     pub fn shared(&self) -> &Arc<SharedBytes> {
         &self.shared
     }
 
+    /// Number of bytes written.
     pub fn written(&self) -> usize {
         self.written
     }
 
+    /// Number of bytes that still fit.
     pub fn remaining(&self) -> usize {
         self.shared.capacity() - self.written
     }
@@ -123,9 +128,9 @@ impl BytesWriter {
         self.shared.state.fetch_add(bytes.len() as u64, Ordering::Release);
     }
 
-    /// Forgets what was written at `length` and above.
+    /// Discards the bytes at `length` and above.
     ///
-    /// Panics if some of it has been shared.
+    /// Panics if some of them have been shared.
     pub fn rewind(&mut self, length: usize) {
         assert!(length <= self.written, "rewinding goes backwards");
         let lowered =
@@ -137,7 +142,7 @@ impl BytesWriter {
         self.written = length;
     }
 
-    /// Everything written, for the writer itself.
+    /// All written bytes, for the writer itself.
     pub fn as_slice(&self) -> &[u8] {
         // SAFETY: initialised (2); while the slice borrows the writer nothing is written (1).
         unsafe { std::slice::from_raw_parts(self.shared.pointer.as_ptr(), self.written) }

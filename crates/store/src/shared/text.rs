@@ -1,13 +1,14 @@
-//! Texts that one writer appends while readers look at those that are already there.
+//! Texts that one writer appends while readers see the earlier ones.
 //!
-//! A text lies as Arrow's views want it: 16 bytes with its length and, if it is at most 12 bytes
-//! long, itself; otherwise its bytes lie in a block, and the view says where. Invariants:
+//! A text is stored as Arrow's views require: 16 bytes with its length and, if it has at most 12
+//! bytes, the text itself. The bytes of a longer one lie in a block to which the view points.
+//! Invariants:
 //!
 //! 1. A block is in the list of blocks before a view names it, and stays there.
 //! 2. The bytes of a text are in their block before its view is written. Blocks are never rewound.
-//! 3. Views are made by [`TextWriter`] alone. With `utf8` they are made of whole texts.
+//! 3. Only [`TextWriter`] creates views. With `utf8` each is a view of a whole text.
 //!
-//! So all views below the written length, whoever reads them when, are valid.
+//! So every view below the written length is valid for every reader at any time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub(crate) struct SharedText {
 }
 
 impl SharedText {
-    /// Some of the texts as a `Utf8View` array, or `BinaryView` if they are not UTF-8.
+    /// A range of the texts as a `Utf8View` array, or `BinaryView` if they are not UTF-8.
     pub fn array(&self, rows: Range<usize>, nulls: Option<NullBuffer>) -> ArrayRef {
         let views = self.views.share(rows.end * VIEW_BYTES);
         let views = ScalarBuffer::<u128>::new(views, rows.start, rows.len());
@@ -51,27 +52,28 @@ impl SharedText {
         }
     }
 
-    /// The memory of the views, without that of the blocks.
+    /// Bytes allocated for the views, without the blocks.
     pub fn view_bytes(&self) -> usize {
         self.views.capacity()
     }
 
-    /// The memory of the blocks, which outlive the allocation of the views.
+    /// Bytes allocated for the blocks, which outlive the allocation of the views.
     pub fn block_bytes(&self) -> usize {
         self.blocks.read().iter().map(|block| block.capacity()).sum()
     }
 }
 
-/// The one writer of a column of texts.
+/// The only writer of a column of texts.
 pub(crate) struct TextWriter {
     views: BytesWriter,
-    /// The writers of all blocks, of which the last one still has room.
+    /// The writers of all blocks; only the last block has room.
     writers: Vec<BytesWriter>,
     blocks: Blocks,
     utf8: bool,
 }
 
 impl TextWriter {
+    /// An empty column with room for the views of `rows` rows.
     pub fn new(rows: usize, utf8: bool) -> TextWriter {
         TextWriter {
             views: BytesWriter::with_capacity(rows * VIEW_BYTES),
@@ -81,6 +83,7 @@ impl TextWriter {
         }
     }
 
+    /// The readers' half, over the current views and all blocks.
     pub fn shared(&self) -> SharedText {
         SharedText {
             views: Arc::clone(self.views.shared()),
@@ -92,7 +95,7 @@ impl TextWriter {
     /// Appends the values of an array whose type is that of the column.
     pub fn append_array<T: ByteViewType + ?Sized>(&mut self, array: &GenericByteViewArray<T>) {
         assert_eq!(self.utf8, T::IS_UTF8, "texts stay texts");
-        // Short texts lie in their views, whatever else the array keeps.
+        // Short texts lie in their views, so the views are copied as they are.
         let is_short = |view: &u128| *view as u32 as usize <= INLINE_BYTES_MAX;
         if array.null_count() == 0 && array.views().iter().all(is_short) {
             self.views.append(array.views().inner().as_slice());
@@ -113,7 +116,7 @@ impl TextWriter {
         self.views.append(&view);
     }
 
-    /// The view of a text, whose bytes lie in a block where they are many.
+    /// Creates the view of a text; appends a long one to a block.
     fn view(&mut self, bytes: &[u8]) -> [u8; VIEW_BYTES] {
         if bytes.len() <= INLINE_BYTES_MAX {
             let mut view = [0; VIEW_BYTES];
@@ -133,7 +136,7 @@ impl TextWriter {
         }
     }
 
-    /// The block that takes the next text, a new one if the last has no room for it.
+    /// The block for the next text; a new one if the last has no room for it.
     fn reserve(&mut self, length: usize) -> &mut BytesWriter {
         let last = self.writers.last();
         if last.is_none_or(|last| last.remaining() < length) {
@@ -153,7 +156,7 @@ impl TextWriter {
         self.views = views;
     }
 
-    /// Some of the texts for a reader, in views of their own: those of the writer may be rewound.
+    /// Copies a range of the views for a reader, since the writer's may be rewound.
     pub fn copy(&self, rows: Range<usize>) -> SharedText {
         let copied = &self.views.as_slice()[rows.start * VIEW_BYTES..rows.end * VIEW_BYTES];
         let mut views = BytesWriter::with_capacity(copied.len());
@@ -162,6 +165,8 @@ impl TextWriter {
         SharedText { views, blocks: Arc::clone(&self.blocks), utf8: self.utf8 }
     }
 
+    /// Discards the views from row `rows` on; their bytes stay in the blocks. Panics if one was
+    /// shared.
     pub fn rewind(&mut self, rows: usize) {
         self.views.rewind(rows * VIEW_BYTES);
     }

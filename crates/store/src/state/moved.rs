@@ -1,11 +1,11 @@
-//! Rows that are known by their ids from an older version of the table.
+//! Finds rows that are known by their ids from an older version of the table.
 
 use thalweg_types::{Error, Result, RowId, SqlState};
 
 use super::TableState;
 
 impl TableState {
-    /// Where a row of an older version lies now, dead or alive; `None` if it is gone.
+    /// The current id of a row of an older version, dead or alive; `None` if it is gone.
     pub(crate) fn follow(&self, row: RowId) -> Option<RowId> {
         let is_there = |chunk: u32| self.slot(chunk).is_some();
         if is_there(row.chunk()) {
@@ -14,12 +14,12 @@ impl TableState {
         self.forwards.read().follow(row, is_there)
     }
 
-    /// Marks rows dead in this clone alone that an older version showed alive, wherever compaction
-    /// moved them since: the changes of a transaction elsewhere that is not committed.
+    /// Marks rows of an older version dead in this clone alone, wherever compaction moved them
+    /// since: changes of an uncommitted transaction on another node.
     ///
     /// # Errors
-    /// Where one of them is not alive any more, or compaction moved it so long ago that its way is
-    /// forgotten (`40001`). Some of the rows are dead then.
+    /// If a row is not alive any more, or compaction moved it so long ago that the forward was
+    /// dropped (`40001`). Some of the rows are dead then.
     pub fn hide(&mut self, rows: &[RowId]) -> Result<()> {
         for rows in rows.chunk_by(|left, right| left.chunk() == right.chunk()) {
             for row in self.followed(rows) {
@@ -31,7 +31,7 @@ impl TableState {
         Ok(())
     }
 
-    /// Where the rows of one chunk lie now. Whoever compacts waits meanwhile.
+    /// The current ids of the rows of one chunk. Compaction waits meanwhile.
     fn followed(&self, rows: &[RowId]) -> Vec<Option<RowId>> {
         let is_there = |chunk: u32| self.slot(chunk).is_some();
         if rows.first().is_none_or(|row| is_there(row.chunk())) {

@@ -1,4 +1,4 @@
-//! The keys of a transaction's own rows.
+//! The keys of a transaction's private rows.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use thalweg_types::RowId;
 use super::{Slot, StateKey};
 use crate::cell::KeyHashes;
 
-/// For each key of the table, the rows of private chunks by the hash of their key. Shared by the
-/// clones of a transaction's state, and copied when one of them goes on.
+/// For each key of the table, the rows of private chunks by the hash of their key. The clones of a
+/// transaction's state share it and copy it on write.
 #[derive(Clone, Default)]
 pub(super) struct PrivateKeys(Vec<Arc<HashTable<Entry>>>);
 
@@ -39,7 +39,7 @@ impl PrivateKeys {
         }
     }
 
-    /// The rows whose key may be one with this hash, dead or alive.
+    /// The rows whose key has this hash, dead or alive.
     pub fn candidates(&self, key: usize, hash: u32) -> impl Iterator<Item = RowId> + '_ {
         let table = self.0.get(key);
         let entries = table.into_iter().flat_map(move |table| table.iter_hash(spread(hash)));

@@ -1,4 +1,4 @@
-//! Which row of a state holds a key.
+//! Finds the rows of a state by key.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -11,15 +11,15 @@ use super::{Slot, StateKey, TableState};
 use crate::Chunk;
 use crate::cell::{Cell, KeyHashes, cell, hash_cells, same_key};
 
-/// Up to how many keys are compared with a chunk's zones before its rows are looked at.
+/// Most keys that are compared with a chunk's zones before its rows are scanned.
 const ZONE_KEYS_MAX: usize = 64;
 
 impl TableState {
-    /// For each row of `columns`, which are the columns of `key` in its order: the live row of this
-    /// state that holds the key. Keys with a NULL are held by no row.
+    /// For each row of `columns`, which are the columns of `key` in its order, the live row of this
+    /// state with that key. No row matches a key with a NULL.
     ///
-    /// The index answers for keys whose rows it can still name as this state has them; for others
-    /// the state's own chunks are looked through.
+    /// The index answers for keys whose rows it still finds as of this state; for the others all
+    /// chunks of the state are scanned.
     #[must_use]
     pub fn probe(&self, key: &Key, columns: &[ArrayRef]) -> Vec<Option<RowId>> {
         let probe = Probe { hashes: KeyHashes::new(columns), columns };
@@ -30,8 +30,7 @@ impl TableState {
         found
     }
 
-    /// The same as far as the index can answer; `None` where chunks would have to be looked
-    /// through.
+    /// Like [`probe`](Self::probe), but without scans; `None` if a chunk would have to be scanned.
     #[must_use]
     pub fn probe_quickly(&self, key: &Key, columns: &[ArrayRef]) -> Option<Vec<Option<RowId>>> {
         let probe = Probe { hashes: KeyHashes::new(columns), columns };
@@ -39,7 +38,7 @@ impl TableState {
         open.is_empty().then_some(found)
     }
 
-    /// The rows that the indexes know, and the keys of which they cannot tell.
+    /// The rows that the indexes find, and the keys that they cannot decide.
     fn probe_indexes(&self, key: &Key, probe: &Probe<'_>) -> (Vec<Option<RowId>>, Vec<usize>) {
         let mut found = vec![None; probe.hashes.hashes.len()];
         assert_eq!(key.columns.len(), probe.columns.len(), "a column for each of the key's");
@@ -56,7 +55,7 @@ impl TableState {
         (found, open)
     }
 
-    /// What [`probe`](Self::probe) says of a single key, without room for more.
+    /// Like [`probe`](Self::probe), for a single key. Faster, since it allocates no result.
     #[must_use]
     pub fn find(&self, key: &Key, columns: &[ArrayRef]) -> Option<RowId> {
         match self.find_in_index(key, columns) {
@@ -65,7 +64,7 @@ impl TableState {
         }
     }
 
-    /// The live row of a key, if there is one; `None` where it takes more than the index to tell.
+    /// The live row of a key, if there is one; outer `None` if the index cannot decide.
     fn find_in_index(&self, key: &Key, columns: &[ArrayRef]) -> Option<Option<RowId>> {
         let known = self.keys.iter().position(|known| known.index.columns() == key.columns)?;
         let StateKey { index, positions, .. } = &self.keys[known];
@@ -99,7 +98,7 @@ impl TableState {
         Some((has_key && !slot.is_dead(row.row())).then_some(row))
     }
 
-    /// Looks for keys that no row of the table holds among a transaction's own rows.
+    /// Searches a transaction's own rows for keys that no row of the table has.
     fn probe_private(&self, key: usize, probe: &Probe<'_>, found: &mut [Option<RowId>]) {
         let positions = &self.keys[key].positions;
         let mut reader = KeyReader { state: self, positions, open: HashMap::new() };
@@ -113,7 +112,7 @@ impl TableState {
         }
     }
 
-    /// Asks the index, and returns the keys for which it could not tell.
+    /// Searches the index, and returns the keys that it cannot decide.
     fn probe_index(
         &self,
         key: &StateKey,
@@ -137,7 +136,8 @@ impl TableState {
         let mut reader = KeyReader { state: self, positions: &key.positions, open: HashMap::new() };
         for (row, candidate) in candidates {
             if reader.holds(probe, row, candidate) {
-                // A key's rows follow each other: if this one is dead, so are those before it.
+                // The candidates of a key come newest first: if this one is dead, all earlier ones
+                // are.
                 complete[row] = true;
                 found[row] = (!self.is_dead(candidate)).then_some(candidate);
             }
@@ -145,7 +145,7 @@ impl TableState {
         (0..found.len()).filter(|row| !complete[*row]).collect()
     }
 
-    /// Looks for the keys `wanted` in all rows.
+    /// Scans all chunks for the `wanted` keys.
     fn search(
         &self,
         positions: &[usize],
@@ -179,13 +179,13 @@ impl TableState {
     }
 }
 
-/// Keys that are looked for.
+/// Keys that are searched.
 struct Probe<'a> {
     hashes: KeyHashes,
     columns: &'a [ArrayRef],
 }
 
-/// Reads the keys of a state's rows; arrays of open chunks are made once.
+/// Reads the keys of a state's rows; the arrays of an open chunk are built once.
 struct KeyReader<'a> {
     state: &'a TableState,
     positions: &'a [usize],
@@ -193,7 +193,7 @@ struct KeyReader<'a> {
 }
 
 impl KeyReader<'_> {
-    /// Whether a row that the state shows holds a key.
+    /// True if a row that the state shows has the key.
     fn holds(&mut self, probe: &Probe<'_>, row: usize, stored: RowId) -> bool {
         let slot = self.state.slot(stored.chunk()).expect("candidates are rows of the state");
         let place = stored.row() as usize;
@@ -210,7 +210,7 @@ impl KeyReader<'_> {
     }
 }
 
-/// Whether a chunk's zones admit a key.
+/// True unless a chunk's zones exclude the key.
 fn may_contain(slot: &Slot, positions: &[usize], probe: &Probe<'_>, row: usize) -> bool {
     let Chunk::Closed(chunk) = &slot.chunk else { return true };
     positions.iter().zip(probe.columns).all(|(&position, column)| {
@@ -218,7 +218,8 @@ fn may_contain(slot: &Slot, positions: &[usize], probe: &Probe<'_>, row: usize) 
             return false;
         }
         match &chunk.zone(position).range {
-            // Floats: zones know -0 and NaN as total order has them, keys as PostgreSQL has them.
+            // Floats are not compared: zones use the total order of -0 and NaN, keys use
+            // PostgreSQL's.
             Some((least, greatest)) if !column.data_type().is_floating() => {
                 let value = Scalar::new(column.slice(row, 1));
                 let within = |compared: Result<arrow::array::BooleanArray, _>| {

@@ -1,4 +1,4 @@
-//! Single rows out of a state, for whoever knows their ids.
+//! Reads single rows of a state by their ids.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use thalweg_types::{Error, Result, RowId};
 use super::TableState;
 use crate::ChunkView;
 
-/// Fewer rows than these are read one by one: the columns of a whole chunk, its dictionaries and
-/// bits for NULL, take longer to bring forth.
+/// Below this many rows, each is read alone. Building arrays of whole chunks, from dictionaries and
+/// NULL bits, would take longer.
 const FEW_ROWS: usize = 64;
 
-/// Columns out of several places, and for each row its place and where it is there.
+/// Columns of several sources, and for each row its source and its offset there.
 type Picked = (Vec<Vec<ArrayRef>>, Vec<(usize, usize)>);
 
 impl TableState {
-    /// Some columns of one row of this state, dead or alive.
+    /// Projected columns of one row of this state, dead or alive, as arrays of length 1.
     ///
     /// # Errors
-    /// Where the state has no such row.
+    /// If the state has no such row.
     pub fn row_at(&self, row: RowId, projection: &[usize]) -> Result<Vec<ArrayRef>> {
         let slot = self.slot(row.chunk()).filter(|slot| row.row() < slot.length);
         let slot = slot.ok_or_else(|| gone(row))?;
@@ -28,10 +28,10 @@ impl TableState {
         Ok(slot.chunk.columns(projection, place..place + 1))
     }
 
-    /// Some rows of this state, dead or alive, in the order in which they are named.
+    /// The given rows of this state, dead or alive, in the given order.
     ///
     /// # Errors
-    /// Where the state has no such row.
+    /// If the state lacks one of the rows.
     pub fn rows_at(&self, rows: &[RowId]) -> Result<RecordBatch> {
         let all: Vec<usize> = (0..self.schema().columns.len()).collect();
         let schema = Arc::clone(self.arrow_schema());
@@ -52,14 +52,14 @@ impl TableState {
             .map_err(|error| Error::internal("rows cannot be picked").with_source(error))
     }
 
-    /// Each row by itself: what the rest of its chunk would cost is spared.
+    /// Reads each row alone, which avoids reading the rest of its chunk.
     fn rows_alone(&self, rows: &[RowId], columns: &[usize]) -> Result<Picked> {
         let sources = rows.iter().map(|row| self.row_at(*row, columns));
         let places = (0..rows.len()).map(|source| (source, 0)).collect();
         Ok((sources.collect::<Result<_>>()?, places))
     }
 
-    /// The whole chunks of the rows.
+    /// Reads whole chunks, each once.
     fn rows_in_chunks(&self, rows: &[RowId], columns: &[usize]) -> Result<Picked> {
         let mut sources = Vec::new();
         let mut numbers: Vec<u32> = Vec::new();

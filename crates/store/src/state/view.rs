@@ -1,4 +1,4 @@
-//! A chunk as one snapshot shows it.
+//! A chunk as seen by one snapshot.
 
 use std::sync::{Arc, OnceLock};
 
@@ -10,18 +10,18 @@ use super::Slot;
 use crate::closed::taken;
 use crate::{Bitmap, Chunk, Dictionary, Zone};
 
-/// A chunk as one snapshot shows it. It keeps the chunk's memory alive.
+/// A chunk as seen by one snapshot. It keeps the chunk's memory alive.
 #[derive(Clone)]
 pub struct ChunkView {
     slot: Slot,
     chosen: Option<Arc<Chosen>>,
 }
 
-/// Some of a chunk's live rows, which alone a view shows.
+/// The live rows to which a view is narrowed.
 struct Chosen {
     /// Ascending.
     places: UInt16Array,
-    /// All others, for those who ask for dead rows.
+    /// All other rows, computed for callers that ask for dead rows.
     others: OnceLock<Bitmap>,
 }
 
@@ -30,7 +30,7 @@ impl ChunkView {
         ChunkView { slot, chosen: None }
     }
 
-    /// The same chunk with these of its live rows, as if all others were dead. Their places are
+    /// A view of the chunk in which only the given live rows are alive. `places` are their offsets,
     /// ascending.
     #[must_use]
     pub fn narrowed(&self, places: Vec<u16>) -> ChunkView {
@@ -39,7 +39,7 @@ impl ChunkView {
         ChunkView { slot: self.slot.clone(), chosen: Some(Arc::new(chosen)) }
     }
 
-    /// The places of the rows that the view was narrowed to.
+    /// The offsets of the rows to which the view was narrowed; `None` if it was not.
     #[must_use]
     pub fn chosen(&self) -> Option<&UInt16Array> {
         self.chosen.as_ref().map(|chosen| &chosen.places)
@@ -49,17 +49,19 @@ impl ChunkView {
         &self.slot
     }
 
+    /// The chunk's number, stable for the life of the table.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.slot.number
     }
 
-    /// How many rows the chunk shows, dead ones included.
+    /// Number of rows that the chunk shows, dead ones included.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.slot.length as usize
     }
 
+    /// Number of live rows; in a narrowed view, of those alone.
     #[must_use]
     pub fn live_rows(&self) -> usize {
         match &self.chosen {
@@ -68,12 +70,13 @@ impl ChunkView {
         }
     }
 
+    /// The chunk itself, which may have more rows than the view shows.
     #[must_use]
     pub fn chunk(&self) -> &Chunk {
         &self.slot.chunk
     }
 
-    /// The dead rows, if there are any.
+    /// The dead rows; `None` if there are none.
     #[must_use]
     pub fn dead(&self) -> Option<&Bitmap> {
         let Some(chosen) = &self.chosen else { return self.slot.dead.as_deref() };
@@ -86,13 +89,13 @@ impl ChunkView {
         }))
     }
 
-    /// Some columns, dead rows included.
+    /// The projected columns, dead rows included.
     #[must_use]
     pub fn columns(&self, projection: &[usize]) -> Vec<ArrayRef> {
         self.slot.columns(projection)
     }
 
-    /// Some columns of some rows.
+    /// Gathers rows of the projected columns by their offsets.
     #[must_use]
     pub fn take(&self, projection: &[usize], places: &UInt16Array) -> Vec<ArrayRef> {
         match &self.slot.chunk {
@@ -100,7 +103,8 @@ impl ChunkView {
                 projection.iter().map(|column| chunk.take(*column, places)).collect()
             }
             Chunk::Open(chunk) => {
-                // Bits and nested values are copied: of no more rows than it takes.
+                // Reading an open chunk copies bits and nested values, so only the necessary range
+                // is read.
                 let first = places.values().iter().min().map_or(0, |first| *first);
                 let behind = places.values().iter().max().map_or(0, |last| usize::from(*last) + 1);
                 let columns = chunk.columns(projection, usize::from(first)..behind);
@@ -125,7 +129,7 @@ impl ChunkView {
         self.dead().map(|dead| dead.complement(length).mask(length))
     }
 
-    /// The ids of some of the rows, as the numbers in [`RowId`].
+    /// The row ids of the given offsets, as the numbers in [`RowId`].
     #[must_use]
     pub fn row_ids(&self, places: impl Iterator<Item = usize>) -> UInt64Array {
         let id = |place: usize| {
@@ -135,7 +139,7 @@ impl ChunkView {
         places.map(id).collect()
     }
 
-    /// What is known about a column's values; `None` for an open chunk.
+    /// The minimum, maximum and null count of a column; `None` for an open chunk.
     #[must_use]
     pub fn zone(&self, index: usize) -> Option<&Zone> {
         match &self.slot.chunk {
@@ -144,7 +148,7 @@ impl ChunkView {
         }
     }
 
-    /// A column's dictionary, if it is kept as one.
+    /// The dictionary of a column that is dictionary-encoded.
     #[must_use]
     pub fn dictionary(&self, index: usize) -> Option<&Dictionary> {
         match &self.slot.chunk {

@@ -1,4 +1,4 @@
-//! Changes of all chunks at once.
+//! Changes to all chunks at once: truncation and new schemas.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,18 +13,19 @@ use crate::widen::Widener;
 use crate::{Chunk, ClosedChunk, Effect, TableState, Workers};
 
 impl Table {
-    /// Drops all rows.
+    /// Removes all rows. The table starts new indexes.
     pub fn truncate(&mut self, effect: &mut Effect) {
         let before = self.applied.clone();
         self.applied.clear();
         self.replaced(before, effect);
     }
 
-    /// Gives the table another schema: columns added, dropped, renamed or moved, keys added or
-    /// dropped. `added` has the value that existing rows take for each added column, as an array
-    /// of length 1; without one they take NULL.
+    /// Changes the schema: columns added, dropped, renamed or moved, keys added or dropped. `added`
+    /// has the value of existing rows for each added column, as an array of length 1; without one
+    /// they are NULL.
     ///
-    /// Columns are shared, not copied. If rows collide in an added key, nothing changes (`23505`).
+    /// Existing columns are shared, not copied. If rows collide in an added key, nothing changes
+    /// (`23505`).
     pub fn alter(
         &mut self,
         schema: Arc<TableSchema>,
@@ -51,7 +52,7 @@ impl Table {
         Ok(())
     }
 
-    /// All chunks under their numbers, with the columns of another schema.
+    /// All chunks with their numbers, with the columns of the new schema.
     fn widened(&self, widener: &Widener, workers: &dyn Workers) -> Vec<(u32, Arc<ClosedChunk>)> {
         let slots = self.slots();
         let widened: Vec<OnceLock<Arc<ClosedChunk>>> =
@@ -63,7 +64,7 @@ impl Table {
         slots.iter().map(|slot| slot.number).zip(widened.into_iter().map(chunk)).collect()
     }
 
-    /// Puts all live rows into the indexes that the state before did not have.
+    /// Inserts all live rows into the indexes that the state before did not have.
     fn index_new_keys(&self, before: &TableState, workers: &dyn Workers) -> Result<()> {
         let is_new =
             |key: &&StateKey| !before.keys().iter().any(|old| Arc::ptr_eq(&old.index, &key.index));
@@ -82,7 +83,7 @@ impl Table {
         self.note(effect);
     }
 
-    /// A slot's chunk, closed if it was open.
+    /// A slot's chunk; an open one is copied into a closed one.
     fn closed(&self, slot: &Slot) -> Arc<ClosedChunk> {
         match &slot.chunk {
             Chunk::Closed(chunk) => Arc::clone(chunk),
@@ -95,7 +96,7 @@ impl Table {
     }
 }
 
-/// PostgreSQL's words for rows that stand against a new key.
+/// The error of PostgreSQL for rows that collide in a new key.
 fn not_unique(state: &TableState, key: &StateKey, row: RowId) -> Error {
     let schema = state.schema();
     let known = state.keys().iter().zip(schema.keys());

@@ -1,4 +1,4 @@
-//! New rows.
+//! Appending rows.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use crate::open::Appender;
 use crate::state::{Slot, StateKey};
 use crate::{Chunk, Effect};
 
-/// Where some rows of a batch went: `length` of them, the batch's rows from `offset` on, lie in
-/// `chunk` from the place `row` on.
+/// The location of some rows of a batch: its `length` rows from `offset` on were stored in `chunk`
+/// from row `row` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
     pub chunk: u32,
@@ -26,7 +26,7 @@ pub struct Placed {
 }
 
 impl Table {
-    /// Appends rows to the open chunk, and to further ones when it is full.
+    /// Appends rows to the open chunk, and to new ones when it is full.
     ///
     /// If a row has the key of a live one, none is appended (`23505`).
     pub fn append(&mut self, rows: &RecordBatch, effect: &mut Effect) -> Result<Vec<Placed>> {
@@ -67,7 +67,7 @@ impl Table {
         self.apply(Change::Extended { slot, from, closed }, effect);
     }
 
-    /// The open chunk with room for more rows, a new one if there is none.
+    /// The open chunk with room for more rows; starts a new one if there is none.
     pub(super) fn open_number(&mut self) -> u32 {
         if let Some(number) = self.open
             && self.opened(number).is_some_and(|opened| opened.appender.room() > 0)
@@ -80,21 +80,21 @@ impl Table {
     }
 
     pub(super) fn start_chunk(&mut self, number: u32) {
-        // A table that has grown large goes on growing.
+        // Large tables are likely to grow further.
         let expected = self.applied.rows() / 4;
         let appender = Appender::new(self.applied.arrow_schema(), expected);
         self.opened.push(Opened { number, appender, given: false });
         self.open = Some(number);
     }
 
-    /// Applies a change and notes it.
+    /// Applies a change and records it.
     pub(super) fn apply(&mut self, change: Change, effect: &mut Effect) {
         self.applied.apply(&change);
         effect.changes.push(change);
         self.note(effect);
     }
 
-    /// Puts rows that were just appended into all indexes, or takes them back.
+    /// Inserts rows that were just appended into all indexes; on failure, undoes the append.
     pub(super) fn index_appended(
         &mut self,
         columns: &[ArrayRef],
@@ -127,7 +127,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes the index entries of some rows of a chunk back.
+    /// Withdraws the index entries of rows `from..to` of a chunk.
     pub(super) fn withdraw_rows(&self, key: &StateKey, number: u32, from: u32, to: u32) {
         let mut index = key.index.write();
         for row in (from..to).rev() {
@@ -138,8 +138,8 @@ impl Table {
         }
     }
 
-    /// PostgreSQL's words for a key that is there already. `columns` are those of the table's key
-    /// of this number, among [`TableSchema::keys`].
+    /// PostgreSQL's error for a duplicate key. `key` is the position of the table's key among
+    /// [`TableSchema::keys`], `columns` are that key's columns.
     #[must_use]
     pub fn duplicate(&self, key: usize, columns: &[ArrayRef], row: usize) -> Error {
         let schema = self.schema();
@@ -167,7 +167,7 @@ impl Table {
         Ok(())
     }
 
-    /// Rows of another form than the table's: the schema changed after they were made.
+    /// The error for rows that do not match the schema because it changed after they were built.
     pub(super) fn wrong_columns(&self) -> Error {
         let message = format!(
             "could not serialize access: the columns of relation \"{}\" were changed",
@@ -185,7 +185,7 @@ impl Table {
     }
 }
 
-/// A key as errors show it: `(a, b)=(1, x)`.
+/// A key as error messages show it: `(a, b)=(1, x)`.
 #[must_use]
 pub fn key_text(
     schema: &TableSchema,
@@ -199,12 +199,12 @@ pub fn key_text(
     format!("({})=({})", names.join(", "), values.join(", "))
 }
 
-/// A value as an error shows it.
+/// A value as error messages show it.
 fn shown(column: &ArrayRef, row: usize) -> String {
     let options = FormatOptions::default()
         .with_null("null")
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"));
-    // Arrow knows no time zones here; the only one there is shows as PostgreSQL shows it.
+    // Arrow formats no time zones here; UTC, the only possible one, is appended as in PostgreSQL.
     let (column, zone) = match column.data_type() {
         ArrowType::Timestamp(_, Some(_)) => {
             let times = column.as_primitive::<TimestampMicrosecondType>().clone();
@@ -217,7 +217,7 @@ fn shown(column: &ArrayRef, row: usize) -> String {
     text.map_or_else(|_| "?".to_owned(), |text| text + zone)
 }
 
-/// Rows of a batch that lie in chunks already and are about to be indexed.
+/// Rows of a batch that are stored in chunks and about to be indexed.
 struct AppendedRows<'a> {
     table: &'a Table,
     key: &'a StateKey,

@@ -1,4 +1,4 @@
-//! Chunks that come in whole: bulk loads, and what logs and checkpoints hold.
+//! Whole chunks that are added: by bulk loads, replay and checkpoints.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -14,8 +14,8 @@ use crate::state::{Slot, StateKey};
 use crate::workers::{ThisThread, Workers};
 use crate::{Chunk, ClosedChunk, Effect};
 
-/// How many chunks go into an index at once. Readers wait that long at most, and what is
-/// gathered for it stays small.
+/// Number of chunks that are indexed at once. It bounds how long readers wait for the index and how
+/// much memory the collected entries take.
 const INDEXED_CHUNKS: usize = 64;
 
 impl Table {
@@ -43,7 +43,7 @@ impl Table {
         Ok(numbers)
     }
 
-    /// Adds closed chunks, ascending by number. Their dead rows are in no index.
+    /// Adds closed chunks, ascending by number. Their dead rows are not indexed.
     pub(super) fn add_slots(
         &mut self,
         slots: &[Slot],
@@ -72,8 +72,8 @@ impl Table {
         Ok(())
     }
 
-    /// Puts the live rows of closed chunks into one index. Stops at a row whose key another live
-    /// row has, and says which; some of the rows are in the index then.
+    /// Inserts the live rows of closed chunks into one index. If a row has the key of another live
+    /// row, stops and returns it; some of the rows are in the index then.
     pub(super) fn index_slots(
         &self,
         key: &StateKey,
@@ -97,11 +97,12 @@ impl Table {
         Ok(())
     }
 
-    /// Takes what was put into indexes out again.
+    /// Withdraws rows from indexes after a failed insertion.
     fn withdraw_slots(&self, keys: &[StateKey], slots: &[Slot]) {
         if slots.len() > previous::CHUNKS_MAX {
-            // It is not known any more for all of them who had their entries before, so that
-            // dead rows that readers still see lose theirs.
+            // Notes of so many chunks are not kept, so rows cannot get their former entries back.
+            // Dead rows that readers still see lose theirs; raising the counter makes those readers
+            // scan.
             self.applied.removals().fetch_add(1, Ordering::AcqRel);
         }
         for key in keys {
@@ -111,14 +112,15 @@ impl Table {
         }
     }
 
-    /// The error for a row whose key is there already.
+    /// The error for a row whose key exists.
     fn taken(&self, place: usize, key: &StateKey, row: RowId) -> Error {
         let slot = self.applied.slot(row.chunk()).expect("the row was just added");
         let columns = slot.columns(&key.positions);
         self.duplicate(place, &columns, row.row() as usize)
     }
 
-    /// Dead rows may be what the table does not take any more: they died before it was altered.
+    /// Checks types and NOT NULL. Dead rows may violate NOT NULL: they died before the table was
+    /// altered.
     fn check_chunk(&self, slot: &Slot, chunk: &ClosedChunk) -> Result<()> {
         let fields = self.applied.arrow_schema().fields();
         if fields.len() != chunk.column_count() {
@@ -142,7 +144,7 @@ fn chunk_entries(key: &StateKey, slot: &Slot) -> ChunkEntries {
     ChunkEntries::new(slot.number, &hashes, |row| slot.is_dead(row))
 }
 
-/// The rows of a table as one of its indexes asks about them.
+/// The table's rows as an index compares them.
 struct IndexedRows<'a> {
     table: &'a Table,
     key: &'a StateKey,

@@ -1,5 +1,5 @@
-//! Rows that are written and removed by their primary keys, many at a time, each on its own: one
-//! that can't be is left out and told of, and the others go on.
+//! Writes and removes many rows by primary key. Rows are independent: one that is refused is
+//! skipped and reported, and the others go on.
 
 mod keys;
 
@@ -18,74 +18,75 @@ use crate::index::{FETCHED_TOGETHER, IndexInner, Likely};
 use crate::state::StateKey;
 use keys::{Cells, Integers, NewKeys};
 
-/// How a row comes in.
+/// The condition under which a row is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// No live row may have its key.
     Create,
-    /// A live row must have its key, whose place it takes.
+    /// A live row must have its key; the new row replaces it.
     Update,
+    /// The row replaces a live one with its key, if there is one.
     Upsert,
 }
 
-/// Why a row was left out.
+/// The reason why a row was skipped. It is `Missing` if no live row has the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A live row has the key, of these in the order of the table's.
+    /// A live row has the key; `key` is its position among the table's keys.
     Exists {
         key: usize,
     },
     Missing,
-    /// The row is not the one that was expected.
+    /// The live row with the key is not the expected one.
     Changed,
 }
 
-/// A row that was left out, by its place in the batch.
+/// The position of a skipped row in the batch, and the reason.
 pub type Refused = (usize, Refusal);
 
-/// What is asked of all rows of a batch.
+/// Conditions for all rows of a batch.
 #[derive(Clone, Copy, Default)]
 pub struct Demands<'a> {
-    /// For each row the id that the row with its key must have; 0 stands for no row.
+    /// For each row the id that the live row with its key must have; 0 means that none may exist.
     pub expected: Option<&'a [u64]>,
-    /// Whether the first row that is left out ends the batch.
+    /// If true, the first skipped row ends the batch.
     pub stop: bool,
 }
 
-/// Rows that came in together, in the order of what happened.
+/// Rows that were appended together; pieces are in the order of their changes.
 pub struct Piece {
-    /// Rows whose place others took, ascending.
+    /// The replaced rows, ascending.
     pub killed: Arc<Vec<RowId>>,
     pub chunk: u32,
     pub row: u32,
     pub rows: RecordBatch,
 }
 
-/// Rows that are to come in.
+/// A batch to write.
 struct Asked<'a> {
     rows: &'a RecordBatch,
     put: Put,
     demands: Demands<'a>,
     key: &'a StateKey,
-    /// Of each row's key.
+    /// The hash of each row's key.
     hashes: Vec<u32>,
 }
 
-/// A part of a batch, as far as the open chunk has room.
+/// The part of a batch that fits into the open chunk.
 struct Part<'a, K> {
     asked: &'a Asked<'a>,
     keys: &'a K,
-    /// Where the part's first row goes.
+    /// The id of the part's first row.
     base: RowId,
-    /// The batch's row for each place from `base` on.
+    /// The batch's row for each id from `base` on.
     kept: Vec<u32>,
-    /// Rows whose place they take. They are marked once all have their places.
+    /// Replaced rows. They are marked dead once all rows have ids.
     killed: Vec<RowId>,
     refused: &'a mut Vec<Refused>,
 }
 
 impl<K> Part<'_, K> {
-    /// The place of a row among those kept, where it is one of them.
+    /// The position of a row in `kept`, if it belongs to this part.
     #[inline]
     fn place_of(&self, row: RowId) -> Option<usize> {
         let here = row.chunk() == self.base.chunk() && row.row() >= self.base.row();
@@ -93,7 +94,7 @@ impl<K> Part<'_, K> {
     }
 }
 
-/// What was found of a key ahead of its turn: the row that has its entry.
+/// The result of a prefetched lookup: the row that holds the key's entry.
 #[derive(Clone, Copy)]
 struct Known {
     likely: Likely,
@@ -101,10 +102,10 @@ struct Known {
 }
 
 impl Table {
-    /// Brings rows in by their primary key. Of several with one key the last counts.
+    /// Writes rows by their primary key. If several have the same key, the last one wins.
     ///
     /// # Errors
-    /// Where the rows are of another form than the table's; then nothing has changed.
+    /// If the rows do not match the table's schema; then nothing has changed.
     pub fn put(
         &mut self,
         rows: &RecordBatch,
@@ -170,7 +171,7 @@ impl Table {
         (pieces, refused)
     }
 
-    /// Finds places for rows from `next` on, in the index; returns the first that has none.
+    /// Assigns ids in the index to rows from `next` on; returns the first row that did not fit.
     fn place(&self, part: &mut Part<'_, impl NewKeys>, next: usize, room: usize) -> usize {
         let asked = part.asked;
         let mut index = asked.key.index.write();
@@ -194,7 +195,7 @@ impl Table {
         rows
     }
 
-    /// Looks for the keys of rows from `next` on in what was there before the batch.
+    /// Looks up the keys of rows from `next` on among rows from before the batch.
     fn look_ahead(
         &self,
         index: &IndexInner,
@@ -253,13 +254,14 @@ impl Table {
             return Ok(());
         }
         slotted.fill(id);
-        // Its key's entry is no longer its own: nobody finds it again before it is marked.
+        // The key's entry now names the new row, so the old one is not found again before it is
+        // marked dead.
         part.killed.extend(living);
         part.kept.push(row as u32);
         Ok(())
     }
 
-    /// Whether the row with a key is the one that was expected.
+    /// Fails unless the live row with a key is the expected one.
     fn expect(&self, expected: u64, living: Option<RowId>) -> Result<(), Refusal> {
         let expected = match expected {
             0 => None,
@@ -268,7 +270,7 @@ impl Table {
         if expected == living { Ok(()) } else { Err(Refusal::Changed) }
     }
 
-    /// Appends the rows that got places, and notes what that did.
+    /// Appends the rows that received ids, and records the changes.
     fn append_kept(
         &mut self,
         rows: &RecordBatch,
@@ -292,7 +294,7 @@ impl Table {
         Some(Piece { killed, chunk, row, rows })
     }
 
-    /// Rows of tables with further keys, one after the other: each must fit them all.
+    /// Writes rows to a table with further keys one by one, since each must satisfy all keys.
     fn put_singly(
         &mut self,
         rows: &RecordBatch,
@@ -347,7 +349,7 @@ impl Table {
         Ok(Ok(Piece { killed, chunk: place.chunk, row: place.row, rows: row.clone() }))
     }
 
-    /// The live row with the first key of `columns`, published or not.
+    /// The live row with the key in row 0 of `columns`, published or not.
     fn holder(&self, key: &StateKey, columns: &[ArrayRef]) -> Option<RowId> {
         let hashes = KeyHashes::new(columns);
         if hashes.is_null(0) {
@@ -359,11 +361,11 @@ impl Table {
         found.filter(|row| !self.applied.is_dead(*row))
     }
 
-    /// Removes the rows of primary keys, given as the key's columns in its order. Returns the rows
-    /// that went, and the keys that were left out.
+    /// Removes the rows with the given primary keys (the key's columns in its order). Returns the
+    /// removed rows and the skipped keys.
     ///
     /// # Errors
-    /// Where the columns are not the key's; then nothing has changed.
+    /// If the columns do not match the key; then nothing has changed.
     pub fn remove(
         &mut self,
         columns: &[ArrayRef],

@@ -1,4 +1,4 @@
-//! Putting rewritten chunks in place.
+//! Replaces chunks by their compacted form.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,10 +16,10 @@ use crate::state::{Slot, StateKey};
 use crate::{Bitmap, Chunk, ClosedChunk, Effect};
 
 impl Table {
-    /// Puts a rewritten chunk in the place of its sources, and returns its number.
+    /// Replaces the sources of a compaction by the new chunk, and returns its number.
     ///
-    /// Rows that died meanwhile are dead in the new chunk. Fails (`40001`), changing nothing, if
-    /// the table was truncated, altered or otherwise compacted since the plan was made.
+    /// Rows that died meanwhile are dead in the new chunk. Fails (`40001`) without changes if the
+    /// table was truncated, altered or otherwise compacted since the plan was made.
     pub fn apply_compaction(&mut self, built: Built, effect: &mut Effect) -> Result<u32> {
         let same_columns = built.schema.columns.iter().map(|column| column.id);
         let unaltered = Arc::ptr_eq(&built.schema, self.schema())
@@ -38,7 +38,7 @@ impl Table {
         Ok(number)
     }
 
-    /// Does a compaction again that the log tells of.
+    /// Repeats a compaction from the log.
     pub fn apply_compaction_at(
         &mut self,
         number: u32,
@@ -99,14 +99,14 @@ impl Table {
         self.apply(Change::Compacted { sources: slots, added, opened }, effect);
     }
 
-    /// Leads the indexes to the rows' new places. Dead rows that were left out lose their entries.
+    /// Points the indexes to the rows' new ids and removes the entries of dropped rows.
     fn repoint(&self, slots: &[Slot], sources: &[(u32, Bitmap)], number: u32) {
         self.applied.removals().fetch_add(1, Ordering::AcqRel);
         for key in self.applied.keys().iter() {
             let mut next = 0;
             for (slot, (_, taken)) in slots.iter().zip(sources) {
                 let hashes = slot_hashes(slot, key);
-                // Sessions that look for keys get their turn between the chunks.
+                // Releasing the lock between chunks lets waiting readers in.
                 let mut index = key.index.write();
                 for row in 0..slot.length {
                     index.prefetch_from(&hashes.hashes, row as usize);
@@ -126,7 +126,7 @@ impl Table {
         }
     }
 
-    /// Where the rows of a compacted chunk went, while that is known.
+    /// The old and new ids of the rows of a compacted chunk, while its forward is kept.
     pub(super) fn moves(&self, source: u32) -> Vec<(RowId, RowId)> {
         self.applied.forwards().read().moves(source)
     }
@@ -137,7 +137,7 @@ fn slot_hashes(slot: &Slot, key: &StateKey) -> KeyHashes {
     KeyHashes::new(&columns)
 }
 
-/// Whether a chunk gets no more rows and has all those that were taken.
+/// True if a chunk gets no more rows and has all those that were taken.
 fn covers(slot: &Slot, taken: &Bitmap) -> bool {
     let full = slot.length as usize == RowId::CHUNK_ROWS;
     let settled = full || matches!(slot.chunk, Chunk::Closed(_));

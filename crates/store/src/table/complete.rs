@@ -1,4 +1,4 @@
-//! Rows of which some columns are given only: the table knows what is in the others.
+//! Completes partial rows with the stored values of their other columns.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use crate::Chunk;
 use crate::cell::{KeyHashes, same_key};
 
 impl Table {
-    /// For each primary key, given as the key's columns in its order, the live row that has it,
+    /// For each primary key, given as the key's columns in its order, the live row with it,
     /// published or not.
     ///
     /// # Errors
-    /// Where the columns are not the key's.
+    /// If the columns do not match the key.
     pub fn holders(&self, columns: &[ArrayRef]) -> Result<Vec<Option<RowId>>> {
         let primary = self.primary_key(self.applied.keys())?;
         self.check_key(primary, columns)?;
@@ -34,17 +34,16 @@ impl Table {
         Ok((0..hashes.hashes.len()).map(holder).collect())
     }
 
-    /// A number for each primary key, given as the key's columns. Those of the same key are the
-    /// same.
+    /// A hash for each primary key, given as the key's columns. Equal keys have equal hashes.
     #[must_use]
     pub fn key_hashes(columns: &[ArrayRef]) -> Vec<u32> {
         KeyHashes::new(columns).hashes
     }
 
-    /// Whole rows: the columns at `places` as they are given, the others as `rows` have them.
+    /// Builds whole rows: the columns at `places` from `given`, the others from the stored `rows`.
     ///
     /// # Errors
-    /// Where there are no such rows, or the given columns are of other types than the table's.
+    /// If a row does not exist, or a given column has another type than the table's.
     pub fn completed(
         &self,
         given: &RecordBatch,
@@ -61,8 +60,8 @@ impl Table {
         RecordBatch::try_new(schema, columns).map_err(|_| self.wrong_columns())
     }
 
-    /// The rows as they are now. What is not published may still be forgotten and is copied: what
-    /// readers hold never changes.
+    /// The current values of the rows. Unpublished rows may still be undone and are copied, because
+    /// arrays that are shared with readers must never change.
     fn rows_now(&self, rows: &[RowId]) -> Result<RecordBatch> {
         let mut published = Vec::new();
         let mut copies: Vec<(u32, Range<usize>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Rows that die.
+//! Marking rows dead.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::effect::Change;
 use crate::state::{PRIVATE_CHUNKS, concurrent_update};
 
 impl Table {
-    /// Marks rows dead, one by one; if one can't be (`40001`), none is.
+    /// Marks rows dead; if one is not alive (`40001`), none is marked.
     ///
-    /// Ids from an older snapshot are led on to where compaction moved their rows. Returns the ids
-    /// of the rows that were marked.
+    /// Ids from an older snapshot are forwarded to where compaction moved their rows. Returns the
+    /// ids of the rows that were marked.
     pub fn kill(&mut self, rows: &[RowId], effect: &mut Effect) -> Result<Vec<RowId>> {
         if rows.is_empty() {
             return Ok(Vec::new());
@@ -34,13 +34,13 @@ impl Table {
         Ok(killed)
     }
 
-    /// Where a row lies now; `None` if it is gone.
+    /// The current id of a row; `None` if it is gone.
     fn follow(&self, row: RowId) -> Option<RowId> {
         debug_assert!(row.chunk() < PRIVATE_CHUNKS, "private rows are nobody else's");
         self.applied.follow(row)
     }
 
-    /// Where a row lies now; `None` if it is dead or gone.
+    /// The current id of a row; `None` if it is dead or gone.
     #[must_use]
     pub fn locate(&self, row: RowId) -> Option<RowId> {
         let row = self.follow(row)?;

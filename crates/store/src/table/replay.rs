@@ -1,4 +1,4 @@
-//! Doing again what a log says, with explicit positions.
+//! Replay of logged changes at explicit positions.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{Placed, Table};
 use crate::state::{PRIVATE_CHUNKS, Slot};
 use crate::{Bitmap, Chunk, ClosedChunk, Effect, Workers};
 
-/// A chunk that comes back to where it was.
+/// A chunk that is restored under its former number.
 pub struct Arrival {
     pub number: u32,
     pub chunk: Arc<ClosedChunk>,
@@ -18,7 +18,7 @@ pub struct Arrival {
 }
 
 impl Table {
-    /// Appends rows where the log says they went: to a chunk, from a place on.
+    /// Appends rows at the position in the log: to chunk `number`, from row `row` on.
     pub fn append_at(
         &mut self,
         number: u32,
@@ -41,7 +41,7 @@ impl Table {
         self.index_appended(rows.columns(), &placed, mark, effect)
     }
 
-    /// Makes sure that a chunk is open. Returns the closed one that was opened again.
+    /// Opens a chunk unless it is open. Returns the closed one that was reopened.
     fn open_at(&mut self, number: u32, row: u32) -> Result<Option<Slot>> {
         let Some(slot) = self.applied.slot(number).cloned() else {
             if row != 0 {
@@ -61,7 +61,7 @@ impl Table {
         Ok(Some(slot))
     }
 
-    /// Adds chunks where the log or a checkpoint says they were, ascending by number.
+    /// Adds chunks under their logged numbers, which must ascend.
     pub fn append_chunks_at(
         &mut self,
         chunks: Vec<Arrival>,

@@ -1,4 +1,4 @@
-//! Closing chunks that are full.
+//! Closing of full chunks.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::Table;
 use crate::effect::Change;
 use crate::{ClosedChunk, Effect, OpenChunk};
 
-/// A full open chunk, all of whose rows are published, for somebody to make a closed one of.
+/// A full open chunk, all of whose rows are published, ready to be closed.
 pub struct FullChunk {
     pub number: u32,
     chunk: Arc<OpenChunk>,
@@ -16,8 +16,8 @@ pub struct FullChunk {
 }
 
 impl FullChunk {
-    /// The same rows as a closed chunk, put in the orders of the table's indexes. Takes
-    /// milliseconds; any thread may do it.
+    /// Builds the closed chunk and its runs for the table's indexes. Takes milliseconds; any thread
+    /// may do it.
     #[must_use]
     pub fn build(&self) -> Arc<ClosedChunk> {
         let projection: Vec<usize> = (0..self.schema.columns.len()).collect();
@@ -29,7 +29,7 @@ impl FullChunk {
 }
 
 impl Table {
-    /// The chunks that have become full since the last call, each once.
+    /// The chunks that became full since the last call, each once.
     pub fn take_full(&mut self) -> Vec<FullChunk> {
         let schema = Arc::clone(self.schema());
         let published = |opened: &&mut super::Opened| {
@@ -44,10 +44,10 @@ impl Table {
         .collect()
     }
 
-    /// Puts the closed form of a full chunk in its place.
+    /// Replaces a full open chunk by its closed form.
     ///
-    /// False if there is nothing to replace any more: the table was truncated, altered or
-    /// compacted since.
+    /// Returns false if there is nothing to replace any more because the table was truncated,
+    /// altered or compacted since.
     pub fn swap(&mut self, number: u32, chunk: Arc<ClosedChunk>, effect: &mut Effect) -> bool {
         let Some(opened) = self.take_opened(number) else { return false };
         assert_eq!(opened.appender.rows(), chunk.rows(), "the same rows");

@@ -1,4 +1,4 @@
-//! Taking back what was applied and never published.
+//! Undo of changes that were applied and never published.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,11 +11,11 @@ use crate::state::Slot;
 use crate::{Chunk, Effect};
 
 impl Table {
-    /// Takes an effect back as if it had never been applied.
+    /// Reverts an effect completely.
     ///
     /// It must be the newest of those that are neither published nor undone.
     pub fn undo(&mut self, effect: Effect) {
-        // Readers that miss an entry from here on do not rely on it.
+        // From here on readers do not trust a missing index entry.
         self.applied.removals().fetch_add(1, Ordering::AcqRel);
         for change in effect.changes.into_iter().rev() {
             match &change {
@@ -32,7 +32,7 @@ impl Table {
         }
     }
 
-    /// Takes a change back, without the index entries of rows that it brought.
+    /// Reverts a change, except for the index entries of the rows that it added.
     pub(super) fn undo_rows(&mut self, change: Change) {
         match change {
             Change::Extended { slot, from, closed } => self.undo_extended(&slot, from, closed),
@@ -50,7 +50,7 @@ impl Table {
                 self.opened.extend(opened);
             }
             Change::Replaced { before, opened, .. } => {
-                // A chunk that was begun for rows that were then refused holds none.
+                // A chunk that was started for rows that were then refused has none.
                 let is_empty = |opened: &Opened| opened.appender.rows() == 0;
                 assert!(self.opened.iter().all(is_empty), "later rows were taken back before");
                 self.applied = *before;

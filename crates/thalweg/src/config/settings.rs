@@ -9,6 +9,7 @@ use thalweg_server::{AuthSection, LimitsConfig, ListenConfig, LogConfig, OtlpCon
 
 use crate::config::units::{Size, Span};
 
+/// All settings, with a field for each section of `thalweg.toml`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -23,6 +24,7 @@ pub struct Settings {
     pub cluster: ClusterSettings,
 }
 
+/// Settings of the database engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseSettings {
@@ -60,6 +62,7 @@ impl Default for DatabaseSettings {
     }
 }
 
+/// Settings of the interactive shell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ShellSettings {
@@ -162,6 +165,7 @@ pub enum Format {
 }
 
 impl Format {
+    /// True for formats that a terminal cannot show.
     pub fn is_binary(self) -> bool {
         matches!(self, Format::Arrow | Format::Parquet)
     }
@@ -187,6 +191,7 @@ pub enum Expansion {
     Auto,
 }
 
+/// Use of colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Color {

@@ -17,6 +17,7 @@ use crate::print::results;
 /// Number of acknowledged writes after which the second process is killed.
 const KILLED_AFTER: usize = 500;
 
+/// Creates the table to which the second process writes.
 pub async fn prepare(session: &mut Session) -> Result<()> {
     run_all(session, &["CREATE TABLE events (id bigint PRIMARY KEY, note text NOT NULL)"]).await
 }

@@ -28,6 +28,7 @@ const CREATE: &str = "CREATE TABLE board (time_hour timestamptz, carrier text, f
 const KEYS: &str = "SELECT time_hour, carrier, flight FROM flights \
     WHERE month = 12 AND day = 31 ORDER BY time_hour, carrier, flight";
 
+/// The departure board, shared by its writers, with the number of acknowledged changes.
 pub struct Board {
     keys: Arc<Vec<Vec<String>>>,
     acknowledged: Arc<AtomicU64>,
@@ -40,6 +41,7 @@ pub struct Writers {
 }
 
 impl Board {
+    /// Creates the empty table and reads the flights of the last day.
     pub async fn create(session: &mut Session) -> Result<Board> {
         session.execute(CREATE).await?;
         let keys = Arc::new(results::fetch(session, KEYS).await?);

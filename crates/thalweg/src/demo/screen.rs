@@ -11,12 +11,14 @@ use crate::print::results::{PrintError, print_table};
 use crate::print::table::{Expanded, Lines, Style};
 use crate::terminal;
 
+/// The terminal, or any other standard output, of the demonstration.
 pub struct Screen {
     style: Style,
     clock: RealClock,
 }
 
 impl Screen {
+    /// Detects whether standard output supports colours and Unicode, and how wide it is.
     pub fn new() -> Screen {
         let lines = if terminal::shows_unicode() { Lines::Unicode } else { Lines::Ascii };
         let style = Style {
@@ -30,15 +32,18 @@ impl Screen {
         Screen { style, clock: RealClock::new() }
     }
 
+    /// Prints the title, emphasised.
     pub fn title(&self, text: &str) {
         self.emphasised(text);
     }
 
+    /// Prints an empty line and a heading, emphasised.
     pub fn heading(&self, text: &str) {
         println!();
         self.emphasised(text);
     }
 
+    /// Prints an indented line.
     pub fn line(&self, text: &str) {
         println!("  {text}");
     }
@@ -65,6 +70,7 @@ impl Screen {
         Ok(table)
     }
 
+    /// Prints a formatted table without its trailing white space.
     pub fn table(&self, table: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
         let written = out.write_all(table.trim_ascii_end()).and_then(|()| out.write_all(b"\n"));
@@ -84,6 +90,7 @@ impl Screen {
     }
 }
 
+/// A duration in whole milliseconds, or in seconds from one second on.
 pub fn milliseconds(duration: Duration) -> String {
     match duration.as_secs_f64() {
         seconds if seconds < 1.0 => format!("{:.0} ms", seconds * 1000.0),

@@ -6,6 +6,7 @@ use thalweg::{Error, Result, SqlState};
 
 use super::screen::Screen;
 
+/// The directories of a demonstration. Temporary ones are removed when this is dropped.
 pub struct Workplace {
     data: PathBuf,
     /// Directory that is removed at the end.
@@ -43,6 +44,7 @@ impl Workplace {
         self.temporary.join("files")
     }
 
+    /// Prints commands to try next.
     pub fn say_how_to_go_on(&self, screen: &Screen) {
         let data = self.data.display().to_string();
         let data = if self.is_kept { data.as_str() } else { "./flights" };

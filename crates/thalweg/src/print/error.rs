@@ -9,6 +9,7 @@ use crate::print::text;
 /// Maximum number of columns of a long line on each side of the error's place.
 const CONTEXT_COLUMNS: usize = 50;
 
+/// How much of an error is shown, and in which colours.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ErrorStyle {
     pub color: bool,

@@ -23,14 +23,17 @@ pub enum Lines {
 }
 
 impl Lines {
+    /// The line between columns.
     pub fn vertical(self) -> char {
         if self == Lines::Unicode { '│' } else { '|' }
     }
 
+    /// The line below the header.
     pub fn horizontal(self) -> char {
         if self == Lines::Unicode { '─' } else { '-' }
     }
 
+    /// The crossing of both lines.
     pub fn cross(self) -> char {
         if self == Lines::Unicode { '┼' } else { '+' }
     }
@@ -45,6 +48,7 @@ pub enum Expanded {
     Auto,
 }
 
+/// The appearance of tables.
 #[derive(Clone, Debug)]
 pub struct Style {
     pub lines: Lines,
@@ -58,6 +62,7 @@ pub struct Style {
     pub footer: bool,
 }
 
+/// The name and alignment of a column.
 #[derive(Clone, Debug)]
 pub struct Header {
     pub name: String,
@@ -78,6 +83,7 @@ impl Page {
     }
 }
 
+/// Formats rows as a table, page by page.
 pub struct TablePrinter {
     style: Style,
     headers: Vec<Header>,
@@ -93,6 +99,7 @@ pub struct TablePrinter {
 }
 
 impl TablePrinter {
+    /// A printer without rows. The first page decides the layout.
     pub fn new(headers: Vec<Header>, style: Style) -> TablePrinter {
         let natural = headers.iter().map(|header| text::width(&header.name)).collect();
         TablePrinter {
@@ -256,6 +263,7 @@ impl TablePrinter {
     }
 }
 
+/// Appends a value, dimmed if `color` is set.
 pub fn push_dimmed(line: &mut String, value: &str, color: bool) {
     if color {
         line.push_str("\x1b[2m");

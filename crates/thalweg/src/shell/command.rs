@@ -184,6 +184,7 @@ pub fn open_script(path: &Path) -> Result<BufReader<std::fs::File>> {
     })
 }
 
+/// The error for binary results on a terminal.
 pub fn binary_to_terminal(format: Format) -> Error {
     wrong(format!("{} is not for a terminal", name_of(&format)))
         .with_hint("Send it to a file or a pipe: --output FILE or \\o FILE.")

@@ -21,6 +21,8 @@ const TYPE_NAME: &str = "\
                    || CAST(numeric_scale AS text) || ')'
          ELSE data_type END";
 
+/// The query for `\d`, `\dt` and `\dv`. System schemas are listed only if the pattern names a
+/// schema.
 pub fn relations(which: Relations, pattern: Option<&str>) -> String {
     let kinds = match which {
         Relations::All => "",
@@ -42,6 +44,7 @@ pub fn relations(which: Relations, pattern: Option<&str>) -> String {
     )
 }
 
+/// The query for `\dn`, which lists schemas.
 pub fn namespaces(pattern: Option<&str>) -> String {
     format!(
         "SELECT schema_name AS \"Name\" FROM information_schema.schemata WHERE true{} ORDER BY 1",

@@ -28,6 +28,7 @@ pub struct Surroundings {
     pub pending: String,
 }
 
+/// The line editor, its history file, and the state of the shell that completion uses.
 pub struct LineEditor {
     editor: Editor<Assistant, DefaultHistory>,
     history: Option<PathBuf>,
@@ -35,6 +36,7 @@ pub struct LineEditor {
 }
 
 impl LineEditor {
+    /// An editor that remembers `history_size` lines, except those that start with a space.
     pub fn new(history_size: usize, color: bool) -> Result<LineEditor> {
         let config = Config::builder()
             .max_history_size(history_size)

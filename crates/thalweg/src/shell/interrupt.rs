@@ -11,6 +11,7 @@ const PRESSES_TO_LEAVE: u32 = 3;
 
 type Cancel = Box<dyn Fn() + Send>;
 
+/// Handles Ctrl-C. Clones share the running statement.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<State>);
 

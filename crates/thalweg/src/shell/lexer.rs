@@ -7,6 +7,7 @@
 
 use std::ops::Range;
 
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     Space,
@@ -21,6 +22,7 @@ pub enum TokenKind {
     Symbol,
 }
 
+/// A token, with its range of bytes in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
     pub kind: TokenKind,
@@ -49,6 +51,7 @@ pub enum Inside {
     Comment { depth: u32 },
 }
 
+/// The state of the lexer between pieces of text.
 #[derive(Default)]
 pub struct Lexer {
     /// Position up to which the text has been read, in bytes.
@@ -63,10 +66,12 @@ impl Lexer {
         std::iter::from_fn(move || lexer.next(text))
     }
 
+    /// The construct in which the text so far ends.
     pub fn inside(&self) -> &Inside {
         &self.inside
     }
 
+    /// Number of bytes read so far.
     pub fn position(&self) -> usize {
         self.position
     }

@@ -4,11 +4,13 @@ use thalweg::Database;
 
 use crate::print::results::fetch;
 
+/// The relations of the catalog, for completion.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     pub relations: Vec<Relation>,
 }
 
+/// A table or view, for completion.
 #[derive(Clone, Debug)]
 pub struct Relation {
     pub schema: String,

@@ -25,6 +25,7 @@ struct Sink {
 }
 
 impl Output {
+    /// Standard output.
     pub fn stdout() -> Output {
         let is_terminal = io::stdout().is_terminal();
         Output { sink: sink(Box::new(io::stdout())), file: None, is_terminal }
@@ -44,10 +45,12 @@ impl Output {
         })
     }
 
+    /// True if the destination is a terminal.
     pub fn is_terminal(&self) -> bool {
         self.is_terminal
     }
 
+    /// True if the destination is a file that the user named.
     pub fn is_file(&self) -> bool {
         self.file.is_some()
     }

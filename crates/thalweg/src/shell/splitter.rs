@@ -10,6 +10,7 @@ pub enum Piece {
     Command(String),
 }
 
+/// A statement of a script.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Statement {
     /// From its first word to its last, without the closing semicolon.
@@ -20,6 +21,7 @@ pub struct Statement {
     pub expanded: bool,
 }
 
+/// Splits text that arrives line by line.
 pub struct Splitter {
     buffer: String,
     lexer: Lexer,

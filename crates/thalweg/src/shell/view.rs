@@ -6,6 +6,7 @@ use crate::config::{Border, Color, Expansion, Format, ShellSettings};
 use crate::print::table::{Expanded, Lines, Style};
 use crate::terminal;
 
+/// The current display settings of a shell.
 #[derive(Clone, Debug)]
 pub struct View {
     pub format: Format,
@@ -22,6 +23,7 @@ pub struct View {
 }
 
 impl View {
+    /// The settings at the start of a shell.
     pub fn new(settings: &ShellSettings, color_errors: bool) -> View {
         View {
             format: settings.format,

@@ -128,6 +128,7 @@ pub struct Installed {
 }
 
 impl Installed {
+    /// The path of the file that receives the client's output.
     pub fn log(&self) -> PathBuf {
         self.directory.join("output.log")
     }

@@ -18,6 +18,7 @@ impl Verdict {
         }
     }
 
+    /// Prints the verdict on the client `name` to standard output.
     pub fn print(&self, name: &str) {
         match self {
             Verdict::Passed { version, checks, known, mended } => {
@@ -55,6 +56,7 @@ pub struct Known {
 }
 
 impl Known {
+    /// Reads the list of known failures. Fails if the file is missing or malformed.
     pub fn read(path: &Path) -> Result<Known, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{}: {error}", path.display()))?;
@@ -121,10 +123,12 @@ fn title(numbered: &str) -> String {
 }
 
 impl Checks {
+    /// Adds a check that passed.
     pub fn passed(&mut self, name: String) {
         self.checks.push(Check { name, passed: true, told: String::new() });
     }
 
+    /// Adds a check that failed, with its output.
     pub fn failed(&mut self, name: String, told: String) {
         self.checks.push(Check { name, passed: false, told });
     }
@@ -134,6 +138,7 @@ impl Checks {
         !self.checks.is_empty() && self.planned == Some(self.checks.len())
     }
 
+    /// The verdict on a client: it fails if a check failed that is not a known failure.
     pub fn verdict(self, client: &str, known: &Known) -> Verdict {
         let mut unknown = Vec::new();
         let mut expected = Vec::new();

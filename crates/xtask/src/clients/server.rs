@@ -17,6 +17,7 @@ const POSTGRES_PORT: &str = "7471";
 const GRPC_PORT: &str = "7470";
 const HTTP_PORT: &str = "7472";
 
+/// A running server; it is stopped and its data removed when this is dropped.
 pub struct Server {
     child: Child,
     directory: PathBuf,
@@ -27,6 +28,8 @@ pub struct Server {
 }
 
 impl Server {
+    /// Starts a server and waits until it accepts connections. Fails with the reason or the end of
+    /// its log.
     pub fn start(program: &Path, cache: &Path) -> Result<Server, String> {
         let directory = cache.join(format!("data-{}", std::process::id()));
         let log = cache.join("server.log");
@@ -57,6 +60,7 @@ impl Server {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// True if the gRPC port accepts connections.
     pub fn serves_grpc(&self) -> bool {
         TcpStream::connect((Ipv4Addr::LOCALHOST, self.grpc)).is_ok()
     }

@@ -101,6 +101,7 @@ const USED_BY: &[(&str, &[&str])] =
 const ONE_VERSION: &[&str] =
     &["arrow", "datafusion", "object_store", "parquet", "prost", "sqlparser", "tonic"];
 
+/// Checks the crate graph and duplicates in `Cargo.lock`. Fails if these cannot be read.
 pub fn check(root: &Path) -> Result<Vec<Violation>, String> {
     let graph = Graph::read(root)?;
     let lock = root.join("Cargo.lock");

@@ -29,6 +29,7 @@ pub fn unexplained_errors(files: &[File]) -> Vec<Violation> {
         .collect()
 }
 
+/// Checks the length of a document that has a limit.
 pub fn check(file: &File) -> Option<Violation> {
     let (_, most) = WORDS_MAX.iter().find(|(path, _)| *path == file.path)?;
     let words = file.text.split_whitespace().count();

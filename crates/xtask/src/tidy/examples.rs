@@ -10,6 +10,7 @@ use super::{File, Violation};
 
 const DOCUMENT: &str = "docs/clients.md";
 
+/// Checks that each code block of the document names an existing runner.
 pub fn check(file: &File, root: &Path) -> Vec<Violation> {
     if file.path != DOCUMENT {
         return Vec::new();

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{File, Violation};
 
+/// Checks the relative links of a document, except within code blocks.
 pub fn check(file: &File, root: &Path) -> Vec<Violation> {
     let path = root.join(&file.path);
     let directory = path.parent().expect("a file lies in a directory");

@@ -10,6 +10,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// file keeps its own rule.
 const BANNED_MACROS: &[&str] = &["todo", "unimplemented", "dbg"];
 
+/// Checks lengths and banned calls in a Rust file.
 pub fn check(file: &File) -> Vec<Violation> {
     let code = masked(&file.text);
     let production = without_tests(&code);

@@ -11,6 +11,7 @@ const LEFTOVERS: &[&str] = &[concat!("FIX", "ME"), concat!("X", "XX")];
 const MACHINE_PATHS: &[&str] =
     &[concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/")];
 
+/// Checks line lengths and leftover words in a text file. `Cargo.lock` is exempt.
 pub fn check(file: &File) -> Vec<Violation> {
     let mut violations = Vec::new();
     if file.path == "Cargo.lock" {

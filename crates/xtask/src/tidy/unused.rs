@@ -9,6 +9,7 @@ const HOLDERS: &[&str] = &["crates/features"];
 /// code generated from protocol buffers calls.
 const UNNAMED: &[&str] = &["thalweg-features", "tonic-prost"];
 
+/// Finds dependencies in manifests that no source of the crate names.
 pub fn check(files: &[File]) -> Vec<Violation> {
     let manifests: Vec<&File> = files.iter().filter(|file| is_manifest(file)).collect();
     let mut violations = Vec::new();

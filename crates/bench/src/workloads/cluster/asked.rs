@@ -89,6 +89,8 @@ impl Systems {
 }
 
 impl Asked {
+    /// A line for the terminal: both medians in milliseconds, and the difference of results if
+    /// there is one.
     pub fn line(&self, name: &str) -> String {
         let shown = |samples: &Samples| match samples.is_empty() {
             true => "      -".to_owned(),

@@ -35,6 +35,7 @@ const QUERIES: [(&str, &str); 6] = [
     ),
 ];
 
+/// Measures each prepared query on a cluster and on one process.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = (ROWS * context.scale) as u64;
     let systems = Systems::start(context, "cluster-short", WORKERS, 1, &[]).await?;

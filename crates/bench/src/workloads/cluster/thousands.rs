@@ -33,6 +33,7 @@ const SHAPES: [Shape; 3] = [
     Shape { name: "2160 workers, each for itself", processes: 1, together: false },
 ];
 
+/// Measures groupings on each shape of cluster.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let rows = (context.scale * GROUPED_ROWS) as u64;
     let tables = grouped(context.cache(), rows)?;

@@ -36,6 +36,7 @@ const PLANS: [(&str, &str); 2] = [
 const CLIENTS: [FrontEnd; 3] =
     [FrontEnd::PostgresText, FrontEnd::PostgresBinary, FrontEnd::FlightSql];
 
+/// Measures the gateway's memory while clients read, slowly or not at all.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("relay-huge")?;
     let rows = (ROWS * context.scale.min(1.0)) as u64;

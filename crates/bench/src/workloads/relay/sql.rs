@@ -110,6 +110,7 @@ struct Measured {
     memory: Samples,
 }
 
+/// Measures each client on a cluster that relays and on one that does not, in turns.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("relay")?;
     let mut clusters = Vec::new();

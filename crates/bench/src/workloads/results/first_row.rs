@@ -20,6 +20,7 @@ const TIMES: usize = 5;
 /// Pause between clients: one that left midway causes work, which must not affect the next one.
 const BETWEEN: Duration = Duration::from_millis(200);
 
+/// Measures the time to the first row at each front end.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("first-row")?;
     let server = context.server(&scratch).await?;

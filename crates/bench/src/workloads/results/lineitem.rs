@@ -65,6 +65,7 @@ struct Fetched {
     seconds: f64,
 }
 
+/// Measures the rate of rows at each client, ours beside PostgreSQL's.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("lineitem")?;
     let measurement = Measurement::start(context, &scratch).await?;

@@ -26,6 +26,7 @@ const STALLS: u64 = 3;
 pub(in crate::workloads) const SLOWLY: &str =
     "The reader stops for 3 s each 100000 rows, and leaves after 3 times.";
 
+/// Measures the server's peak memory at each front end.
 pub async fn measure(context: &Context, findings: &mut Findings) -> Result<()> {
     let (rows, called) = at_scale(context, MILLIONS);
     for front_end in FrontEnd::ALL {

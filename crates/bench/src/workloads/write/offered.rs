@@ -22,6 +22,7 @@ const BESIDE_BARE: f64 = 1.5;
 /// Target for the system calls of a row under a flood relative to those at the lowest rate.
 const FEWER_CALLS: f64 = 1.0 / 50.0;
 
+/// Measures our server and its peers at each rate.
 pub async fn run(
     context: &Context,
     server: &Server,

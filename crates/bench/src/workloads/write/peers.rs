@@ -16,6 +16,7 @@ const POSTGRES_CONNECTIONS: usize = 16;
 /// Rows of the trials that find the fastest settings.
 const TRIED_ROWS: u64 = 400_000;
 
+/// The peers that are installed and running.
 #[derive(Default)]
 pub struct Peers {
     tarantool: Option<(Tarantool, TarantoolSetup)>,

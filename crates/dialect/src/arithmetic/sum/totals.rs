@@ -21,6 +21,7 @@ pub(crate) struct Total<T: Summed> {
 }
 
 impl<T: Summed> Total<T> {
+    /// A total without rows, to be returned as `data_type`.
     pub fn new(data_type: &ArrowType) -> Total<T> {
         Total { total: Some(T::Wide::ZERO), rows: 0, data_type: data_type.clone() }
     }
@@ -117,6 +118,7 @@ pub(super) struct DistinctTotal<T: Summed> {
 }
 
 impl<T: Summed> DistinctTotal<T> {
+    /// A total without values, to be returned as `data_type`.
     pub fn new(data_type: &ArrowType) -> DistinctTotal<T> {
         DistinctTotal { total: Total::new(data_type), counts: HashMap::default() }
     }

@@ -1,8 +1,8 @@
-//! Groups of one chunk by direct addressing: without looking anything up for a row.
+//! Groups of one chunk by direct addressing, without a hash lookup for each row.
 //!
-//! Where all columns of a key have few values in a chunk, because the chunk keeps them as a
-//! dictionary or they lie in a small range, a row's group is computed from its codes. What was
-//! found is added to the groups by their keys once a chunk.
+//! If all key columns have few values in a chunk, because they are dictionary-encoded or lie in a
+//! small range, a row's group is computed from its codes. At the end of the chunk the results are
+//! added to the groups with the same keys.
 
 use arrow::array::Array;
 use thalweg_store::Codes;
@@ -13,25 +13,25 @@ use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::Mask;
 use crate::simd::widest;
 
-/// The most groups of a chunk that are addressed directly.
+/// Most groups of a chunk that are addressed directly.
 const GROUPS_MAX: usize = 4_096;
 
-/// Below so many rows for each possible group, looking up is no slower.
+/// With fewer rows than this for each possible group, hash lookups are no slower.
 const ROWS_A_GROUP: usize = 8;
 
 /// The group of each row of a block.
 #[derive(Clone, Copy)]
 pub(crate) enum Ids<'a> {
-    /// All rows are of one group.
+    /// All rows belong to one group.
     One,
     Bytes(&'a [u8]),
     Shorts(&'a [u16]),
     Words(&'a [u32]),
-    /// Rows of one group follow each other.
+    /// Consecutive rows with one group each.
     Runs(&'a [Run]),
 }
 
-/// The groups of some rows, in the order of these.
+/// The groups of gathered rows, in their order.
 pub(crate) enum Gathered {
     One,
     Bytes(Vec<u8>),
@@ -40,6 +40,7 @@ pub(crate) enum Gathered {
 }
 
 impl Ids<'_> {
+    /// The groups of the rows at these offsets of the block.
     pub fn at(self, places: &[u16]) -> Gathered {
         fn at<N: Copy>(ids: &[N], places: &[u16]) -> Vec<N> {
             places.iter().map(|place| ids[usize::from(*place)]).collect()
@@ -58,6 +59,7 @@ impl Ids<'_> {
 }
 
 impl Gathered {
+    /// Borrows the groups.
     pub fn ids(&self) -> Ids<'_> {
         match self {
             Gathered::One => Ids::One,
@@ -68,7 +70,7 @@ impl Gathered {
     }
 }
 
-/// How the groups of a chunk are numbered.
+/// A numbering of the groups of a chunk.
 pub(crate) struct Direct<'a> {
     columns: Vec<Codebook<'a>>,
     groups: usize,
@@ -78,14 +80,14 @@ pub(crate) struct Direct<'a> {
 
 struct Codebook<'a> {
     column: &'a Column,
-    /// The least value, where the codes are distances from it.
+    /// The least value, if codes are differences from it.
     least: i64,
-    /// How many codes there are; the last is that of NULL, if the column has some.
+    /// Number of codes; the last one is that of NULL, if the column has any.
     size: usize,
 }
 
 impl<'a> Direct<'a> {
-    /// A numbering of a chunk's groups; `None` where there may be too many.
+    /// Plans a numbering of a chunk's groups; `None` if there may be too many.
     pub fn plan(keys: &[KeyValues<'a>], rows: usize) -> Option<Direct<'a>> {
         let mut groups = 1_usize;
         let mut columns = Vec::with_capacity(keys.len());
@@ -99,12 +101,13 @@ impl<'a> Direct<'a> {
         fits.then_some(Direct { columns, groups, bytes: Vec::new(), shorts: Vec::new() })
     }
 
+    /// Number of possible groups.
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// The groups of a block's rows. Rows that the mask leaves out are of a group of their own,
-    /// behind all others.
+    /// The groups of a block's rows. Rows outside the mask get a group of their own after all
+    /// others.
     pub fn ids(&mut self, start: usize, length: usize, mask: Option<&Mask>) -> Ids<'_> {
         let Direct { columns, groups, bytes, shorts } = self;
         match (columns.as_slice(), mask) {
@@ -121,7 +124,7 @@ impl<'a> Direct<'a> {
         }
     }
 
-    /// The number among all groups of one that was met in the chunk.
+    /// The number among all groups of a group of this chunk.
     pub fn group(&self, local: usize, groups: &mut Groups) -> u32 {
         let mut rest = local;
         let mut parts = vec![Part::Null; self.columns.len()];
@@ -149,7 +152,7 @@ impl<'a> Codebook<'a> {
         (size <= GROUPS_MAX).then_some(Codebook { column, least, size })
     }
 
-    /// The codes of some rows, where the chunk has them in this form.
+    /// The codes of some rows, if the chunk stores them in this form.
     fn stored(&self, start: usize, length: usize) -> Option<Ids<'a>> {
         match &self.column.data {
             Data::Dictionary(dictionary) if self.column.nulls.is_none() => {
@@ -162,7 +165,7 @@ impl<'a> Codebook<'a> {
         }
     }
 
-    /// Makes room in each row's number for this column's code, and adds it.
+    /// Multiplies each row's number by the number of codes and adds this column's code.
     #[inline(always)]
     fn append_codes<N: Code>(&self, start: usize, ids: &mut [N]) {
         let (size, least) = (N::of(self.size as i64), self.least);
@@ -181,7 +184,7 @@ impl<'a> Codebook<'a> {
                 Codes::U8(codes) => append!(codes),
                 Codes::U16(codes) => append!(codes),
             },
-            // What lies under NULLs may be out of range: it is overwritten below.
+            // Values under NULLs may be out of range; they are overwritten below.
             Data::Int16(values) => append!(values),
             Data::Int32(values) => append!(values),
             Data::Int64(values) => append!(values),
@@ -200,7 +203,7 @@ impl<'a> Codebook<'a> {
         }
     }
 
-    /// What a code stands for.
+    /// The key part that a code represents.
     fn part(&self, code: usize, place: usize, groups: &mut Groups) -> Part {
         if self.column.nulls.is_some() && code == self.size - 1 {
             return Part::Null;
@@ -215,12 +218,12 @@ impl<'a> Codebook<'a> {
     }
 }
 
-/// A number of a group within a chunk.
+/// The number of a group within a chunk.
 trait Code: Copy + Default {
-    /// The number, which is small enough wherever it means something.
+    /// Truncates the number; numbers that are used fit.
     fn of(number: i64) -> Self;
 
-    /// The number of a group among those that differ in one more column, which has `size` codes.
+    /// The group's number extended by one more column, which has `size` codes.
     fn append(self, size: Self, code: Self) -> Self;
 }
 

@@ -1,4 +1,4 @@
-//! The groups that were met: their numbers by their keys, and their keys by their numbers.
+//! The groups found so far: their numbers by key, and their keys by number.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -19,15 +19,16 @@ use crate::aggregate::floats::canonical;
 use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::{Rows, Vector};
 
-/// A word that stands for NULL in hashes.
+/// The word that represents NULL in hashes.
 const NULL_WORD: u64 = 0xA5A5_5A5A_0F0F_F0F0;
 
-/// Of how many groups all columns are read before those of others: their keys stay in a cache.
+/// Number of groups of which all columns are read before the next ones, so that their keys stay in
+/// the cache.
 const AT_ONCE: usize = 1_024;
 
-/// The values of one column of the keys, for the rows of a block.
+/// The values of one key column for the rows of a block.
 pub(crate) enum KeyValues<'a> {
-    /// A column of a chunk, from a row on.
+    /// A column of a chunk, from row `start` on.
     Stored {
         column: &'a Column,
         start: usize,
@@ -35,15 +36,15 @@ pub(crate) enum KeyValues<'a> {
     Computed(Vector<'a, i64>),
 }
 
-/// One column's part of one key.
+/// One column's part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Null,
-    /// The bits of the value, and those above the 64th.
+    /// The low and high 64 bits of the value.
     Bits(u64, u64),
 }
 
-/// Works with the one table that is there, on numbers otherwise than on packed keys.
+/// Dispatches to the table in use; integer keys are handled differently from packed keys.
 macro_rules! with_keys {
     ($tables:expr, $numbers:ident => $lone:expr, $table:ident => $work:expr) => {
         match $tables {
@@ -65,9 +66,9 @@ macro_rules! with_table {
     };
 }
 
-/// Tables by the words of their keys; some keys have a few more than they need.
+/// Tables by the number of words of their keys; keys are padded to the next size.
 enum Tables {
-    /// One whole number, or one text's number.
+    /// A single integer, or a single text's number.
     Numbers(Numbers),
     One(Table<1>),
     Two(Table<2>),
@@ -78,7 +79,7 @@ enum Tables {
     Twelve(Table<12>),
 }
 
-/// The most words that a key may have.
+/// Most words of a key.
 pub(crate) const WORDS_MAX: usize = 12;
 
 impl Tables {
@@ -102,15 +103,15 @@ impl Tables {
 pub(crate) struct Groups {
     layout: Layout,
     tables: Tables,
-    /// For columns of texts.
+    /// Numbers the texts of a column; unused for other columns.
     interners: Vec<Interner>,
     null_group: Option<u32>,
-    /// Whether a column may be NULL in a group. Most never are, and nobody looks for it.
+    /// True if a column may be NULL in a group. Most never are, which saves the check.
     may_be_null: Vec<bool>,
 }
 
 impl Groups {
-    /// No groups yet. Without columns there is one group, which is there from the beginning.
+    /// No groups. Without key columns there is one group from the start.
     pub fn new(kinds: &[Kind]) -> Groups {
         let layout = Layout::new(kinds);
         let mut tables = Tables::new(&layout);
@@ -122,21 +123,23 @@ impl Groups {
         Groups { layout, tables, interners, null_group: None, may_be_null }
     }
 
-    /// Makes room for so many more groups in the index.
+    /// Reserves space for `groups` more groups in the index.
     pub fn make_room(&mut self, groups: usize) {
         with_table!(&mut self.tables, table => table.make_room(groups));
     }
 
+    /// Number of groups.
     pub fn len(&self) -> usize {
         with_table!(&self.tables, table => table.len())
     }
 
+    /// The interner of a text column.
     pub fn interner(&mut self, column: usize) -> &mut Interner {
         &mut self.interners[column]
     }
 
-    /// Finds the groups of some rows, new ones where they were not met before. What `ids` holds
-    /// for other rows means nothing.
+    /// Finds or creates the groups of some rows. The elements of `ids` for other rows are
+    /// undefined.
     pub fn find(&mut self, columns: &[KeyValues<'_>], rows: Rows<'_>, ids: &mut [u32]) {
         if !self.layout.lone_null {
             return self.find_rows(columns, rows, ids);
@@ -152,7 +155,7 @@ impl Groups {
         self.find_rows(columns, Rows::Some(&valid), ids);
     }
 
-    /// The group of the keys of one column that are NULL.
+    /// The group of NULL in a single key column.
     fn null_group(&mut self) -> u32 {
         let Groups { tables, null_group, may_be_null, .. } = self;
         may_be_null[0] = true;
@@ -190,7 +193,7 @@ impl Groups {
         );
     }
 
-    /// The group of one key.
+    /// Finds or creates the group of one key, given by the parts of its columns.
     pub fn find_parts(&mut self, parts: &[Part]) -> u32 {
         if parts.is_empty() {
             return 0;
@@ -210,7 +213,7 @@ impl Groups {
         )
     }
 
-    /// What a whole number is in a column of keys.
+    /// The key part of an integer, truncated to the width of the column.
     pub fn int_part(&self, column: usize, value: i64) -> Part {
         match self.layout.fields[column].kind {
             Kind::Int { bits } if bits < 64 => Part::Bits(value as u64 & ((1 << bits) - 1), 0),
@@ -218,7 +221,7 @@ impl Groups {
         }
     }
 
-    /// Calls `take` with one column's part of the key of each of some groups.
+    /// Calls `take` with one column's part of the key of each group in a range.
     fn each_part(&self, column: usize, groups: Range<usize>, mut take: impl FnMut(usize, Part)) {
         let field = &self.layout.fields[column];
         with_table!(&self.tables, table => {
@@ -236,7 +239,8 @@ impl Groups {
         });
     }
 
-    /// A hash of each group's key that is the same wherever the key is met.
+    /// A hash of each group's key that depends on its content alone, so that it is equal in all
+    /// partial results.
     pub fn content_hashes(&self) -> Vec<u64> {
         let texts: Vec<Vec<u64>> = self.interners.iter().map(Interner::content_hashes).collect();
         let mut hashes = vec![0; self.len()];
@@ -258,13 +262,13 @@ impl Groups {
         hashes
     }
 
-    /// Forgets what is only of use for finding groups: none is looked for any more.
+    /// Frees the indexes. No group can be looked up afterwards.
     pub fn close(&mut self) {
         with_table!(&mut self.tables, table => table.close());
         self.interners.iter_mut().for_each(Interner::close);
     }
 
-    /// One column of the keys of all groups.
+    /// One key column of all groups.
     pub fn array(&self, column: usize, data_type: &DataType) -> ArrayRef {
         let nulls = self.nulls(column);
         match self.layout.fields[column].kind {
@@ -289,7 +293,7 @@ impl Groups {
         }
     }
 
-    /// The values of one column of the keys, whatever they are where it is NULL.
+    /// One key column's values of all groups; NULL yields the default.
     fn values<T: Default>(&self, column: usize, of: impl Fn(u64, u64) -> T) -> Vec<T> {
         let mut values = Vec::with_capacity(self.len());
         self.each_part(column, 0..self.len(), |_, part| {
@@ -320,13 +324,14 @@ impl Groups {
         Some(NullBuffer::new(valid.finish()))
     }
 
+    /// Bytes of tables and texts.
     pub fn memory_bytes(&self) -> usize {
         let tables = with_table!(&self.tables, table => table.memory_bytes());
         tables + self.interners.iter().map(Interner::memory_bytes).sum::<usize>()
     }
 }
 
-/// What is in a key's words for a field that is not NULL.
+/// Reads a field that is not NULL from the words of a key.
 #[inline(always)]
 fn read_part(field: &Field, word: impl Fn(usize) -> u64) -> Part {
     let low = word(field.value.word) >> field.value.shift;
@@ -358,7 +363,7 @@ fn first_words<const W: usize>(words: &[u64; WORDS_MAX]) -> [u64; W] {
     *words.first_chunk().expect("no key has more words than the most")
 }
 
-/// The keys of some rows as words.
+/// Packs the keys of some rows into words.
 fn packed<const W: usize>(
     layout: &Layout,
     interners: &mut [Interner],
@@ -367,7 +372,7 @@ fn packed<const W: usize>(
 ) -> Vec<[u64; W]> {
     let mut keys = vec![[0_u64; W]; rows.count()];
     for ((column, field), interner) in columns.iter().zip(&layout.fields).zip(interners) {
-        // A lone column's NULLs are not among the rows.
+        // The rows of a single nullable column have no NULLs here.
         let nulls = field.null.and_then(|_| all_nulls(column));
         each_value(column, field.kind, interner, rows, |place, row, low, high| {
             let part = match &nulls {
@@ -380,7 +385,7 @@ fn packed<const W: usize>(
     keys
 }
 
-/// The keys of some rows, where these are whole numbers or those of texts.
+/// The keys of some rows as integers: values, or the numbers of texts.
 fn whole_numbers<'a>(
     layout: &Layout,
     interners: &mut [Interner],
@@ -400,7 +405,7 @@ fn whole_numbers<'a>(
     Cow::Owned(keys)
 }
 
-/// The NULLs of a column, and from where on they are those of the block.
+/// The NULLs of a column, and the offset at which those of the block start.
 fn all_nulls<'a>(column: &'a KeyValues<'_>) -> Option<(&'a NullBuffer, usize)> {
     match column {
         KeyValues::Stored { column, start } => Some((column.nulls.as_ref()?, *start)),
@@ -415,7 +420,7 @@ fn nulls_of(column: &KeyValues<'_>, rows: usize) -> Option<NullBuffer> {
     }
 }
 
-/// Calls `take` with the place of each row among them, the row, and the low and high bits of its
+/// Calls `take` with the position of each row in `rows`, the row, and the low and high bits of its
 /// value.
 #[inline(always)]
 fn each_value(

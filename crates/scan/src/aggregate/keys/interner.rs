@@ -1,7 +1,7 @@
-//! Texts by number: each distinct one is kept once.
+//! Numbers texts: each distinct text is stored once.
 //!
-//! A text is kept as the view that Arrow has for it: short ones lie within it, longer ones in
-//! blocks of bytes. So short texts are compared like numbers, and an array is made of views alone.
+//! A text is stored as an Arrow view: short ones lie within it, longer ones in blocks of bytes. So
+//! short texts compare like integers, and building an array copies views only.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::table::next_number;
 use crate::aggregate::texts::INLINE_BYTES_MAX;
 use crate::aggregate::vector::Rows;
 
-/// How many texts are looked for at once.
+/// Number of texts that are looked up together.
 const AT_ONCE: usize = 512;
 
 const BLOCK_BYTES_MIN: usize = 1 << 12;
@@ -24,7 +24,7 @@ const BLOCK_BYTES_MAX: usize = 1 << 24;
 #[derive(Default)]
 pub(crate) struct Interner {
     views: Vec<u128>,
-    /// The bytes of long texts. No block ever moves.
+    /// The bytes of long texts. Blocks never move.
     blocks: Vec<Vec<u8>>,
     slots: Slots,
 }
@@ -33,12 +33,12 @@ fn is_short(view: u128) -> bool {
     view as u32 <= INLINE_BYTES_MAX as u32
 }
 
-/// A hash of a short text.
+/// The hash of a short text.
 fn hash_view(view: u128) -> u64 {
     hash_words(&[view as u64, (view >> 64) as u64])
 }
 
-/// Length and first bytes of two long texts.
+/// Compares length and first four bytes of two long texts.
 fn are_alike(left: u128, right: u128) -> bool {
     left as u64 == right as u64
 }
@@ -50,7 +50,7 @@ fn long(blocks: &[Vec<u8>], view: u128) -> &[u8] {
 }
 
 impl Interner {
-    /// The number of a text, a new one if it was not met before.
+    /// The number of a text; assigns a new one to a new text.
     pub fn intern(&mut self, text: &[u8]) -> u32 {
         let view = make_view(text, 0, 0);
         let hash = if is_short(view) { hash_view(view) } else { hash_bytes(text) };
@@ -58,7 +58,7 @@ impl Interner {
         self.find(view, hash, text)
     }
 
-    /// Makes room for so many more texts in the index.
+    /// Reserves space for `more` texts in the index.
     fn make_room(&mut self, more: usize) {
         let Interner { views, blocks, slots } = self;
         let hash = |view: u128| match is_short(view) {
@@ -68,7 +68,7 @@ impl Interner {
         slots.reserve(more, || (0..).zip(views.iter().map(|view| hash(*view))));
     }
 
-    /// The number of a text by its view, whose bytes are asked for if it is long.
+    /// Finds or creates the number of a text by its view; `text` is read only if it is long.
     #[inline]
     fn find(&mut self, view: u128, hash: u64, text: &[u8]) -> u32 {
         match self.slots.find(hash, |number| self.is_it(number, view, text)) {
@@ -92,7 +92,7 @@ impl Interner {
         }
     }
 
-    /// Puts a long text into a block.
+    /// Appends a long text to a block and returns its view.
     fn keep(&mut self, text: &[u8]) -> u128 {
         let has_room = |block: &Vec<u8>| block.len() + text.len() <= block.capacity();
         if !self.blocks.last().is_some_and(has_room) {
@@ -111,8 +111,8 @@ impl Interner {
         long(&self.blocks, view)
     }
 
-    /// Calls `take` with the place of each of some rows among them, the row, and the number of its
-    /// text. NULL has none: 0 is given for it.
+    /// Calls `take` with the position of each row in `rows`, the row, and the number of its text.
+    /// NULL gets the number 0.
     pub fn intern_rows(
         &mut self,
         (texts, start): (&StringViewArray, usize),
@@ -127,7 +127,7 @@ impl Interner {
             for (place, hash) in places.clone().zip(&mut hashes) {
                 let row = start + rows.get(place);
                 let view = texts.views()[row];
-                // What lies under NULL is no text, and its hash does not matter.
+                // The hash of a NULL row is not used, and the text under it may be invalid.
                 *hash = match is_short(view) || texts.is_null(row) {
                     true => hash_view(view),
                     false => hash_bytes(texts.value(row).as_bytes()),
@@ -136,7 +136,7 @@ impl Interner {
             for (slot, hash) in first.iter_mut().zip(&hashes[..places.len()]) {
                 *slot = self.slots.first(*hash);
             }
-            // Waits for memory lie side by side here, and not where rows differ in what they do.
+            // Separate loops let cache misses overlap, which branches between rows would prevent.
             for (view, slot) in known.iter_mut().zip(&first[..places.len()]) {
                 *view = self.views.get(self.slots.candidate(*slot)).copied().unwrap_or(0);
             }
@@ -158,16 +158,17 @@ impl Interner {
         }
     }
 
-    /// Forgets the index.
+    /// Frees the index. No text can be looked up afterwards.
     pub fn close(&mut self) {
         self.slots = Slots::default();
     }
 
-    /// Hashes of all texts, which are the same wherever a text is met.
+    /// Hashes of all texts, which depend on their content alone.
     pub fn content_hashes(&self) -> Vec<u64> {
         (0..self.views.len() as u32).map(|number| self.with_text(number, hash_bytes)).collect()
     }
 
+    /// Calls `work` with the bytes of a text.
     pub fn with_text<R>(&self, number: u32, work: impl FnOnce(&[u8]) -> R) -> R {
         let view = self.views[number as usize];
         match is_short(view) {
@@ -176,8 +177,8 @@ impl Interner {
         }
     }
 
-    /// The texts of some numbers; those of NULLs mean nothing. Arrow checks each distinct text
-    /// once, and not once for each number.
+    /// The texts of some numbers; numbers of NULL rows are ignored. Arrow validates each distinct
+    /// text once, rather than once for each number.
     pub fn array(&self, numbers: Vec<u32>, nulls: Option<NullBuffer>) -> ArrayRef {
         let blocks: Vec<Buffer> =
             self.blocks.iter().map(|block| Buffer::from_slice_ref(block.as_slice())).collect();
@@ -190,6 +191,7 @@ impl Interner {
         take(&texts, &numbers, None).expect("each number is that of a text")
     }
 
+    /// Bytes allocated for texts and index.
     pub fn memory_bytes(&self) -> usize {
         let blocks: usize = self.blocks.iter().map(Vec::capacity).sum();
         blocks + self.views.capacity() * 16 + self.slots.memory_bytes()

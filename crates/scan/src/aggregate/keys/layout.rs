@@ -1,11 +1,11 @@
-//! Where the columns of a key lie in its words.
+//! The layout of key columns in the words of a key.
 
 use arrow::datatypes::DataType;
 
-/// What a column of a key is made of.
+/// The representation of a key column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A whole number of so many bits, negative ones in two's complement.
+    /// An integer of that many bits, in two's complement.
     Int {
         bits: u32,
     },
@@ -13,12 +13,12 @@ pub(crate) enum Kind {
     Float64,
     /// Two words.
     Decimal,
-    /// The number that an interner gave.
+    /// The number that an interner assigned.
     Text,
 }
 
 impl Kind {
-    /// How values of a type lie in a key; `None` for types that keys are not made of.
+    /// The representation of a type; `None` for types that cannot be keys.
     pub fn of(data_type: &DataType) -> Option<Kind> {
         Some(match data_type {
             DataType::Boolean => Kind::Int { bits: 1 },
@@ -35,11 +35,11 @@ impl Kind {
         })
     }
 
-    /// A whole number of this kind, or another one's bits, as a word.
+    /// Sign-extends the bits of an integer; other kinds return their bits.
     #[inline(always)]
     pub fn signed(self, bits: u64) -> i64 {
         match self {
-            // Truth is 0 or 1, and no sign.
+            // A boolean is 0 or 1 and has no sign.
             Kind::Int { bits: width @ 2.. } => (bits << (64 - width)) as i64 >> (64 - width),
             _ => bits as i64,
         }
@@ -55,7 +55,7 @@ impl Kind {
     }
 }
 
-/// Some bits of a key.
+/// A range of bits in the words of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub word: usize,
@@ -66,7 +66,7 @@ pub(crate) struct Place {
 pub(crate) struct Field {
     pub kind: Kind,
     pub value: Place,
-    /// The bit that is set where the column is NULL.
+    /// The bit that is set if the column is NULL; `None` for a single column.
     pub null: Option<Place>,
 }
 
@@ -74,13 +74,13 @@ pub(crate) struct Field {
 pub(crate) struct Layout {
     pub fields: Vec<Field>,
     pub words: usize,
-    /// Whether the one column is NULL in one group at most, which is told apart by its number. So
-    /// a key of 8 bytes takes no more than that.
+    /// True if there is only one column. At most one group is NULL then, and its number is stored
+    /// apart, so a key of 8 bytes takes no further word.
     pub lone_null: bool,
 }
 
 impl Layout {
-    /// Places columns, each in one word, largest first so that few bits are lost.
+    /// Packs the columns, largest first to waste few bits. No column up to 64 bits spans two words.
     pub fn new(kinds: &[Kind]) -> Layout {
         let lone_null = kinds.len() == 1;
         let mut used: Vec<u32> = Vec::new();
@@ -105,7 +105,7 @@ impl Layout {
     }
 }
 
-/// Takes bits of the first word that has room for them.
+/// Allocates bits in the first word that has room for them.
 fn place(used: &mut Vec<u32>, bits: u32) -> Place {
     let word = used.iter().position(|used| used + bits <= 64).unwrap_or_else(|| {
         used.push(0);

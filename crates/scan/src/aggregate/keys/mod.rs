@@ -1,10 +1,10 @@
-//! Groups: from the columns that rows are grouped by to the groups' numbers, and back.
+//! Groups: maps the GROUP BY columns of rows to the numbers of groups, and back.
 //!
-//! A key is a compact row of words ([`layout`]): whole numbers as they are, texts as the number
-//! that an [`interner`] gave them. [`groups`] finds a key's number in a hash table, or where whole
-//! [`numbers`] lie close together in a table of all of them; [`direct`]
-//! spares the look-up where the rows of a chunk have few keys that can be told from codes, and
-//! [`runs`] where neighbouring rows have the same key.
+//! A key is a compact array of words ([`layout`]): integers as they are, texts as the number that
+//! an [`interner`] assigned. [`groups`] finds a key's number in a hash table, or for dense integer
+//! keys ([`numbers`]) in a direct-address table. [`direct`] avoids the lookup if the rows of a
+//! chunk have few keys that can be computed from codes, and [`runs`] if neighbouring rows have the
+//! same key.
 
 mod direct;
 mod groups;

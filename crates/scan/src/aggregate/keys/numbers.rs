@@ -1,38 +1,38 @@
-//! The distinct whole numbers that were met, and an index of them.
+//! The distinct integer keys, and an index of them.
 //!
-//! Where they lie closely together the index has a place for each number between the least and the
-//! greatest, and nothing is compared. Otherwise it has their hashes. It changes from the one to the
-//! other as numbers come.
+//! For dense keys the index is an array with an element for each number between the least and the
+//! greatest key, and nothing is compared. Otherwise it is a hash table. The index switches between
+//! both forms as keys arrive.
 
 use super::hash::hash_words;
 use super::slots::{Found, Slots};
 use super::table::next_number;
 use crate::simd::widest;
 
-/// How many numbers are looked for at once.
+/// Number of keys that are looked up together.
 const AT_ONCE: usize = 512;
 
-/// Up to so many places are kept however few of them are taken.
+/// Up to this many elements, an array is used however sparse it is.
 const SPAN_SMALL: u64 = 1 << 18;
 
-/// Above that, one in so many places is taken at least.
+/// Above that, an array is used if at least one in this many elements is occupied.
 const SPARSE_MAX: u64 = 4;
 
 const NOBODY: u32 = u32::MAX;
 
 pub(crate) struct Numbers {
     keys: Vec<i64>,
-    /// The number that stands for none, and has an entry among the keys.
+    /// The group without a key (NULL); it has an unused entry in `keys`.
     none: Option<u32>,
     least: i64,
     greatest: i64,
     index: Index,
-    /// An index of hashes is made with room for so many.
+    /// Capacity with which a hash table is created.
     room: usize,
 }
 
 enum Index {
-    /// For each whole number from `first` on the number that it was given.
+    /// For each integer from `first` on, its group.
     Places {
         first: i64,
         numbers: Vec<u32>,
@@ -44,14 +44,14 @@ fn hash(key: i64) -> u64 {
     hash_words(&[key as u64])
 }
 
-/// How far it is from one number to another, both included.
+/// The distance between two numbers.
 fn span(least: i64, greatest: i64) -> u64 {
     greatest.wrapping_sub(least) as u64
 }
 
 impl Default for Numbers {
     fn default() -> Numbers {
-        // The first numbers lie below, and so make places.
+        // The first keys are less than this, which creates the array.
         let index = Index::Places { first: i64::MAX, numbers: Vec::new() };
         let (least, greatest) = (i64::MAX, i64::MIN);
         Numbers { keys: Vec::new(), none: None, least, greatest, index, room: 0 }
@@ -59,13 +59,14 @@ impl Default for Numbers {
 }
 
 impl Numbers {
+    /// The group of a key; creates one for a new key.
     pub fn find(&mut self, key: i64) -> u32 {
         let mut number = [0];
         self.find_all(&[key], &mut number);
         number[0]
     }
 
-    /// The numbers of many keys, new ones where they were not met before.
+    /// Looks up many keys; creates groups for new ones.
     pub fn find_all(&mut self, keys: &[i64], numbers: &mut [u32]) {
         let (least, greatest) = widest(|| {
             let first = (i64::MAX, i64::MIN);
@@ -91,10 +92,10 @@ impl Numbers {
         }
     }
 
-    /// Chooses an index for numbers between these as well.
+    /// Chooses an index that also covers numbers between the two.
     fn prepare(&mut self, least: i64, greatest: i64) {
         if self.least <= least && greatest <= self.greatest {
-            // Many more numbers may have made places worth while.
+            // Many new keys may have made an array worthwhile.
             let is_hashed = matches!(self.index, Index::Hashed(_));
             if !is_hashed || span(self.least, self.greatest) > self.keys.len() as u64 * 2 {
                 return;
@@ -116,7 +117,7 @@ impl Numbers {
 
     fn give_places(&mut self) {
         self.index = Index::Hashed(Slots::default());
-        // Numbers may come in descending order: the next ones shall find room.
+        // Keys may arrive in descending order, so leave room below the least one.
         let room = (span(self.least, self.greatest) / 2) as i64;
         let first = if self.keys.is_empty() { self.least } else { self.least.saturating_sub(room) };
         let length = self.greatest.wrapping_sub(first) as usize + 1;
@@ -136,12 +137,12 @@ impl Numbers {
         self.index = Index::Hashed(slots);
     }
 
-    /// Makes room for so many keys in an index of hashes, should there be one.
+    /// Sets the capacity of a hash table that is created later.
     pub fn make_room(&mut self, room: usize) {
         self.room = room;
     }
 
-    /// The number that no key has, for the group that has none.
+    /// Creates the group without a key, or returns it.
     pub fn reserve(&mut self) -> u32 {
         *self.none.get_or_insert_with(|| {
             self.keys.push(0);
@@ -149,19 +150,22 @@ impl Numbers {
         })
     }
 
-    /// Forgets the index.
+    /// Frees the index. No key can be looked up afterwards.
     pub fn close(&mut self) {
         self.index = Index::Hashed(Slots::default());
     }
 
+    /// Number of groups.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
+    /// The key of a group; the word number is ignored, since there is one.
     pub fn word(&self, group: usize, _: usize) -> u64 {
         self.keys[group] as u64
     }
 
+    /// Bytes allocated for keys and index.
     pub fn memory_bytes(&self) -> usize {
         let index = match &self.index {
             Index::Places { numbers, .. } => numbers.capacity() * 4,

@@ -1,8 +1,8 @@
 //! Runs: neighbouring rows of one group.
 //!
-//! Where rows lie in the order of a key, or nearly so, those of a group follow each other. Such a
-//! run is looked up once, and added to its group as a whole. How often keys change is counted in
-//! each block; where runs turn out to be short, that ends after a few hundred rows.
+//! If rows are (nearly) sorted by a key, those of a group are adjacent. Such a run is looked up
+//! once and aggregated as a whole. Each block counts how often keys change; if runs turn out to be
+//! short, the count stops after a few hundred rows.
 
 use std::ops::Range;
 
@@ -10,29 +10,29 @@ use super::direct::Ids;
 use crate::aggregate::vector::Rows;
 use crate::simd::widest;
 
-/// Runs have so many rows on average, or are not worth finding.
+/// Minimum average length of runs that are worth finding.
 const ROWS_A_RUN: usize = 16;
 
-/// After so many rows it is looked whether keys have changed too often already.
+/// Number of rows after which the changes so far are checked.
 const COUNTED: usize = 512;
 
-/// How many rows are compared at once with the first one of a run.
+/// Number of rows that are compared at once with the first one of a run.
 const WIDE: usize = 16;
 
-/// Rows of a group, from where the run before ended.
+/// Rows of a group, from the end of the previous run on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub group: u32,
-    /// The row behind the last one.
+    /// The row after the last one.
     pub end: u32,
 }
 
-/// The runs of a block, kept so that their memory is there for the next one.
+/// The runs of a block. Its allocation is reused for the next block.
 #[derive(Default)]
 pub(crate) struct Runs(Vec<Run>);
 
 impl Runs {
-    /// The groups of all rows of a block as runs, if these are long.
+    /// Returns the groups of all rows of a block as runs if these are long, otherwise unchanged.
     pub fn of<'a>(&'a mut self, ids: Ids<'a>, rows: Rows<'_>) -> Ids<'a> {
         let Rows::All(length) = rows else { return ids };
         let are_long = match ids {
@@ -56,7 +56,7 @@ impl Runs {
     }
 }
 
-/// Whether keys change seldom from one row to the next.
+/// True if keys seldom change from one row to the next.
 fn are_long<K: PartialEq>(keys: &[K]) -> bool {
     let most = keys.len() / ROWS_A_RUN;
     if most == 0 {
@@ -74,7 +74,7 @@ fn are_long<K: PartialEq>(keys: &[K]) -> bool {
     true
 }
 
-/// Calls `visit` with the key of each run, and its rows.
+/// Calls `visit` with the key and the rows of each run.
 #[inline(always)]
 fn each_equal<K: Copy + PartialEq>(keys: &[K], mut visit: impl FnMut(K, Range<usize>)) {
     let mut start = 0;
@@ -89,7 +89,7 @@ fn each_equal<K: Copy + PartialEq>(keys: &[K], mut visit: impl FnMut(K, Range<us
     }
 }
 
-/// Finds the numbers of keys, those of a run at once if runs are long.
+/// Looks up keys, once for each run if runs are long.
 pub(super) fn find_by_runs<K: Copy + PartialEq>(
     keys: &[K],
     numbers: &mut [u32],
@@ -110,7 +110,7 @@ pub(super) fn find_by_runs<K: Copy + PartialEq>(
     }
 }
 
-/// Calls `visit` with the group of each run, and its rows.
+/// Calls `visit` with the group and the rows of each run.
 #[inline(always)]
 pub(crate) fn each_run(runs: &[Run], mut visit: impl FnMut(usize, Range<usize>)) {
     let mut start = 0;
@@ -121,7 +121,7 @@ pub(crate) fn each_run(runs: &[Run], mut visit: impl FnMut(usize, Range<usize>))
     }
 }
 
-/// Calls `visit` with each of some rows, and with its group.
+/// Calls `visit` with each selected row and its group.
 #[inline(always)]
 pub(crate) fn each_in_runs(runs: &[Run], rows: Rows<'_>, mut visit: impl FnMut(usize, usize)) {
     match rows {

@@ -1,29 +1,30 @@
-//! An index of numbered things by their hashes.
+//! A hash index of numbered items.
 //!
-//! A slot is 4 bytes: a number, and in the bits that no number needs a part of its hash, so that
-//! other things are seldom looked at. Growing makes new slots from the things alone: the old ones
-//! are gone before.
+//! A slot has 4 bytes: a number, and a part of its hash in the bits that no number needs, so that
+//! other items are seldom compared. Growing rebuilds the slots from the items alone, so the old
+//! ones are freed first.
 
-/// Slots are at most so full, in quarters.
+/// Maximum load in quarters.
 const FULL_QUARTERS: usize = 3;
 const SLOTS_MIN: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Slots {
-    /// Bits of a hash above a number and one; 0 where there is none. As many as a power of two.
+    /// Upper bits: part of a hash; lower bits: the number plus one, or 0 in a free slot. The length
+    /// is a power of two.
     slots: Vec<u32>,
     used: usize,
 }
 
-/// What looking for a thing came to.
+/// The result of a lookup.
 pub(crate) enum Found {
     Number(u32),
-    /// The place for it in the slots.
+    /// The slot in which to insert the missing item.
     Free(usize),
 }
 
 impl Slots {
-    /// Makes room for `more` things. `things` are those that are there, and their hashes.
+    /// Reserves space for `more` items. `things` are the numbers and hashes of the existing ones.
     #[inline]
     pub fn reserve<I>(&mut self, more: usize, things: impl FnOnce() -> I)
     where
@@ -50,13 +51,13 @@ impl Slots {
         }
     }
 
-    /// The bits of a slot that hold a number.
+    /// Mask of the bits of a slot that hold a number.
     #[inline(always)]
     fn number_bits(&self) -> u32 {
         (self.slots.len() - 1) as u32
     }
 
-    /// The part of a hash that a slot has room for: what comes behind the part that says its place.
+    /// The part of a hash that is stored in a slot: the bits after those that choose the slot.
     #[inline(always)]
     fn tag(&self, hash: u64) -> u32 {
         ((hash << self.slots.len().trailing_zeros()) >> 32) as u32 & !self.number_bits()
@@ -72,26 +73,26 @@ impl Slots {
         (place + 1) & (self.slots.len() - 1)
     }
 
-    /// The slot that a hash has if no other one was in its way. There is room for something.
+    /// The content of the hash's home slot. The index must have slots.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> u32 {
         self.slots[self.place(hash)]
     }
 
-    /// The number in a slot, if it may be that of a thing with this hash.
+    /// The number in a slot, if its tag matches the hash.
     #[inline(always)]
     pub fn number(&self, slot: u32, hash: u64) -> Option<u32> {
         let number = slot & self.number_bits();
         (slot - number == self.tag(hash) && number != 0).then(|| number - 1)
     }
 
-    /// The number in a slot, whatever it is of; one that nothing has where there is none.
+    /// The number in a slot, whatever its hash; out of range if the slot is free.
     #[inline(always)]
     pub fn candidate(&self, slot: u32) -> usize {
         (slot & self.number_bits()).wrapping_sub(1) as usize
     }
 
-    /// Looks for a thing. There is room for one more.
+    /// Looks up an item. There must be a free slot.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Found {
         let mut place = self.place(hash);
@@ -109,13 +110,14 @@ impl Slots {
         }
     }
 
-    /// Puts a thing into its place, which was found free.
+    /// Inserts an item into a slot that [`find`](Self::find) reported as free.
     #[inline]
     pub fn put(&mut self, place: usize, hash: u64, number: u32) {
         self.slots[place] = self.tag(hash) | (number + 1);
         self.used += 1;
     }
 
+    /// Bytes of the slots.
     pub fn memory_bytes(&self) -> usize {
         self.slots.capacity() * 4
     }

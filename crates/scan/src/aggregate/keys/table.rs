@@ -1,18 +1,18 @@
-//! The distinct keys that were met, as compact rows of words, and an index of them.
+//! The distinct keys as compact arrays of words, and an index of them.
 //!
-//! Many keys are looked for at once: first where each may be, then what is there. Waits for
-//! memory then lie side by side instead of one behind the other.
+//! Many keys are looked up together: first their slots are read, then the keys to which these
+//! point. Thus cache misses overlap instead of following each other.
 
 use super::hash::hash_words;
 use super::slots::{Found, Slots};
 use crate::simd::widest;
 
-/// How many keys are looked for at once.
+/// Number of keys that are looked up together.
 const AT_ONCE: usize = 512;
 
 pub(crate) struct Table<const W: usize> {
     keys: Vec<[u64; W]>,
-    /// The number that stands for none, and has an entry among the keys.
+    /// The group without a key; it has an unused entry in `keys`.
     none: Option<u32>,
     slots: Slots,
 }
@@ -24,13 +24,13 @@ impl<const W: usize> Default for Table<W> {
 }
 
 impl<const W: usize> Table<W> {
-    /// The number of a key, a new one if it was not met before.
+    /// The group of a key; creates one for a new key.
     pub fn find(&mut self, key: [u64; W]) -> u32 {
         self.make_room(1);
         self.find_hashed(&key, hash_words(&key))
     }
 
-    /// Makes room for so many more keys in the index.
+    /// Reserves space for `more` keys in the index.
     pub fn make_room(&mut self, more: usize) {
         let Table { keys, none, slots } = self;
         let numbered = (0..).zip(keys.iter()).filter(|(number, _)| Some(*number) != *none);
@@ -51,7 +51,7 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// The numbers of many keys.
+    /// Looks up many keys; creates groups for new ones.
     pub fn find_all(&mut self, keys: &[[u64; W]], numbers: &mut [u32]) {
         let (mut hashes, mut first, mut words) = ([0; AT_ONCE], [0; AT_ONCE], [0; AT_ONCE]);
         for (keys, numbers) in keys.chunks(AT_ONCE).zip(numbers.chunks_mut(AT_ONCE)) {
@@ -76,7 +76,7 @@ impl<const W: usize> Table<W> {
         }
     }
 
-    /// A number that no key has, for the group that has none.
+    /// Creates the group without a key.
     pub fn reserve(&mut self) -> u32 {
         let number = next_number(self.keys.len());
         self.keys.push([0; W]);
@@ -84,19 +84,22 @@ impl<const W: usize> Table<W> {
         number
     }
 
-    /// Forgets the index.
+    /// Frees the index. No key can be looked up afterwards.
     pub fn close(&mut self) {
         self.slots = Slots::default();
     }
 
+    /// Number of groups.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
 
+    /// A word of the key of a group.
     pub fn word(&self, group: usize, word: usize) -> u64 {
         self.keys[group][word]
     }
 
+    /// Bytes allocated for keys and index.
     pub fn memory_bytes(&self) -> usize {
         self.keys.capacity() * W * 8 + self.slots.memory_bytes()
     }

@@ -1,4 +1,4 @@
-//! What an aggregate is given for the rows of a block.
+//! The argument of an aggregate for the rows of a block.
 
 use arrow::buffer::NullBuffer;
 use thalweg_types::RowId;
@@ -10,7 +10,7 @@ use crate::aggregate::source::Column;
 use crate::aggregate::vector::{Rows, Vector};
 
 pub(crate) enum Argument<'a> {
-    /// Whole numbers; whether a chunk of them adds up within 64 bits.
+    /// Integers; `small` if a whole chunk of them adds up within 64 bits.
     Ints {
         vector: Vector<'a, i64>,
         small: bool,
@@ -22,12 +22,12 @@ pub(crate) enum Argument<'a> {
         start: usize,
         nulls: Option<NullBuffer>,
     },
-    /// Of which only the NULLs matter.
+    /// An argument of which only the NULLs matter.
     Nulls(Option<NullBuffer>),
     Ordered(Box<Ordered<'a>>),
 }
 
-/// Values, and what tells which of their rows comes first.
+/// Values, with the sort keys of their rows.
 pub(crate) struct Ordered<'a> {
     pub value: Argument<'a>,
     pub numbers: Vector<'a, i64>,
@@ -37,6 +37,7 @@ pub(crate) struct Ordered<'a> {
 }
 
 impl Argument<'_> {
+    /// The validity of the rows; `None` if no row is NULL.
     pub fn nulls(&self) -> Option<&NullBuffer> {
         match self {
             Argument::Ints { vector, .. } => vector.nulls.as_ref(),
@@ -48,7 +49,7 @@ impl Argument<'_> {
     }
 }
 
-/// Calls `visit` with each wanted row that is not NULL, and with its group.
+/// Calls `visit` with each selected row that is not NULL, and its group.
 #[inline(always)]
 pub(crate) fn each_valid(
     ids: Ids<'_>,
@@ -66,7 +67,7 @@ pub(crate) fn each_valid(
     }
 }
 
-/// Calls `visit` with each wanted row and its group.
+/// Calls `visit` with each selected row and its group.
 #[inline(always)]
 pub(crate) fn each(ids: Ids<'_>, rows: Rows<'_>, mut visit: impl FnMut(usize, usize)) {
     match ids {

@@ -1,4 +1,4 @@
-//! Whole numbers combined bit by bit.
+//! Bitwise aggregates of integers: `bit_and`, `bit_or`, `bit_xor`.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Int64Type};
@@ -10,6 +10,7 @@ use crate::aggregate::emit::int_array;
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Vector};
 
+/// The operator of a bitwise aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitOperator {
     And,
@@ -27,7 +28,7 @@ impl BitOperator {
         }
     }
 
-    /// What changes nothing.
+    /// The neutral element of the operator.
     fn neutral(self) -> i64 {
         match self {
             BitOperator::And => -1,
@@ -43,14 +44,17 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
+    /// No groups yet.
     pub fn new(operator: BitOperator, seen: Seen) -> Bits {
         Bits { operator, values: Vec::new(), seen }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.values.resize(groups, self.operator.neutral());
     }
 
+    /// Aggregates the rows of a block.
     pub fn update(&mut self, given: &Vector<'_, i64>, ids: Ids<'_>, rows: Rows<'_>) {
         self.seen.begin(self.values.len(), given.nulls.is_some());
         let Bits { operator, values, seen } = self;
@@ -60,6 +64,7 @@ impl Bits {
         });
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &Bits, pairs: &[(u32, u32)]) {
         self.seen.begin(self.values.len(), other.seen.may_lack());
         for (from, to) in pairs {
@@ -71,16 +76,19 @@ impl Bits {
         }
     }
 
+    /// The result as an array of an integer type; NULL for groups without a value.
     pub fn finish(&self, data_type: &DataType) -> ArrayRef {
         int_array(self.values.clone(), nulls_of(&self.seen, self.values.len()), data_type)
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(operator: BitOperator, array: &ArrayRef) -> Bits {
         let values = array.as_primitive::<Int64Type>();
         let seen = seen_of(values.nulls(), values.len());
         Bits { operator, values: values.values().to_vec(), seen }
     }
 
+    /// Bytes allocated for values and marks.
     pub fn memory_bytes(&self) -> usize {
         self.values.capacity() * 8 + self.seen.memory_bytes()
     }

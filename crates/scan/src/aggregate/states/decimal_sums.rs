@@ -1,7 +1,7 @@
-//! Sums of decimals, in their last digit's units.
+//! Sums of decimals, in units of their last digit.
 //!
-//! They are kept in 64 bits as long as what was added says that none can leave them, and in 128
-//! from then on. What is added of one block is bounded, so that no addition is looked at.
+//! Sums have 64 bits as long as the bounds of the added values prove that none overflows, and 128
+//! from then on. The values of a block are bounded, so that single additions need no check.
 
 use std::collections::BTreeSet;
 
@@ -19,28 +19,28 @@ use crate::aggregate::kernels::{add_by_code, total, total_by_run};
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Values, Vector};
 
-/// The digits that a `numeric` of 128 bits has.
+/// Digits of a `numeric` of 128 bits.
 const DIGITS_MAX: u32 = 38;
 
-/// How far from zero a sum may be in 64 bits.
+/// Largest absolute value of a sum in 64 bits.
 const LIMIT: u64 = i64::MAX as u64;
 
-/// Sums of 64 bits are looked at again when they may have left them. Blocks that add up to no more
-/// than this are worth it: it happens once in a thousand of them.
+/// When 64-bit sums may have overflowed, their bound is recomputed. That pays if a block adds no
+/// more than this, since it then happens once in a thousand blocks.
 const ADDED_MAX: u64 = 1 << 52;
 
-/// Sums beyond this soon leave 64 bits.
+/// Sums beyond this would soon overflow 64 bits.
 const BOUND_MAX: u64 = 1 << 62;
 
 pub(crate) struct DecimalSums {
     sums: Sums,
     seen: Seen,
-    /// Groups whose sum left 128 bits.
+    /// Groups whose sum overflowed 128 bits.
     overflowed: BTreeSet<u32>,
 }
 
 enum Sums {
-    /// None is further from zero than `bound`.
+    /// `bound` limits the absolute value of all sums.
     Narrow {
         sums: Vec<i64>,
         bound: u64,
@@ -80,7 +80,7 @@ impl Sums {
         }
     }
 
-    /// Makes sure that each sum can grow by so much within 64 bits, or takes 128.
+    /// Ensures that each sum can grow by `added` within 64 bits, or widens all to 128.
     fn prepare(&mut self, added: u128) {
         let Sums::Narrow { sums, bound } = self else { return };
         let added = u64::try_from(added).unwrap_or(u64::MAX);
@@ -100,11 +100,13 @@ impl Sums {
 }
 
 impl DecimalSums {
+    /// No groups yet.
     pub fn new(seen: Seen) -> DecimalSums {
         let sums = Sums::Narrow { sums: Vec::new(), bound: 0 };
         DecimalSums { sums, seen, overflowed: BTreeSet::new() }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         match &mut self.sums {
             Sums::Narrow { sums, .. } => sums.resize(groups, 0),
@@ -112,6 +114,7 @@ impl DecimalSums {
         }
     }
 
+    /// Adds the rows of a block.
     pub fn update(&mut self, given: &Decimals<'_>, ids: Ids<'_>, rows: Rows<'_>) {
         let tells = self.seen.begin(self.sums.len(), given.nulls().is_some());
         match given {
@@ -134,7 +137,8 @@ impl DecimalSums {
             let values = vector.values.slice(count);
             match (&mut self.sums, ids) {
                 (Sums::Narrow { sums, .. }, ids) => add_block(&values, ids, sums),
-                // These may be runs of a few out of very many groups.
+                // A block may have runs of few out of very many groups, so no array of all groups
+                // is used.
                 (Sums::Wide(sums), Ids::Runs(runs)) => {
                     total_by_run(runs, &values, |group, total| {
                         add(sums, &mut self.overflowed, group, total.into());
@@ -172,6 +176,7 @@ impl DecimalSums {
         });
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &DecimalSums, pairs: &[(u32, u32)]) {
         self.seen.begin(self.sums.len(), other.seen.may_lack());
         for (from, to) in pairs {
@@ -198,10 +203,10 @@ impl DecimalSums {
         add(self.sums.widen(), &mut self.overflowed, group, added);
     }
 
-    /// The sums under a decimal type whose scale is theirs.
+    /// The sums as a decimal type of their scale.
     ///
     /// # Errors
-    /// Where a sum has more digits than 128 bits have room for.
+    /// If a sum exceeds 38 digits.
     pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
         let limit = 10_u128.pow(DIGITS_MAX);
         let is_beyond = match &self.sums {
@@ -215,7 +220,7 @@ impl DecimalSums {
         Ok(decimal_array(self.sums.to_vec(), nulls, data_type))
     }
 
-    /// In 64 bits where these have room for all sums.
+    /// The sums for a partial result, in 64 bits if all of them fit.
     pub fn state(&self) -> Result<ArrayRef> {
         match &self.sums {
             Sums::Narrow { sums, .. } if self.overflowed.is_empty() => {
@@ -226,10 +231,11 @@ impl DecimalSums {
         }
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef) -> DecimalSums {
         if let Some(totals) = array.as_primitive_opt::<Int64Type>() {
             let seen = seen_of(totals.nulls(), totals.len());
-            // Looked at when there is more to be added.
+            // The bound is computed when more is added.
             let sums = Sums::Narrow { sums: totals.values().to_vec(), bound: u64::MAX };
             return DecimalSums { sums, seen, overflowed: BTreeSet::new() };
         }
@@ -242,6 +248,7 @@ impl DecimalSums {
         DecimalSums { sums, seen, overflowed: BTreeSet::new() }
     }
 
+    /// Bytes allocated for sums and marks.
     pub fn memory_bytes(&self) -> usize {
         let sums = match &self.sums {
             Sums::Narrow { sums, .. } => sums.capacity() * 8,
@@ -251,7 +258,7 @@ impl DecimalSums {
     }
 }
 
-/// Adds a value for each row of a block, which 64 bits have room for.
+/// Adds the values of a block, whose sums fit 64 bits.
 fn add_block(values: &[i64], ids: Ids<'_>, sums: &mut [i64]) {
     match ids {
         Ids::One => sums[0] = sums[0].wrapping_add(total(values)),

@@ -1,7 +1,8 @@
-//! How many different values there are.
+//! Counts of distinct values.
 //!
-//! Values are whole numbers, floats by their order, or texts by the number that an interner gave
-//! them. Each is kept once for each group. As a state they are lists.
+//! Values are integers, floats mapped to integers, or texts by the number that an interner
+//! assigned. Each is stored once for each group. The serialized state has a list of values for each
+//! group.
 
 use std::sync::Arc;
 
@@ -17,10 +18,10 @@ use crate::aggregate::keys::{Ids, Interner, mix};
 use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::{Rows, Vector};
 
-/// Up to so many pairs of a group and a code are kept apart by a bit for each.
+/// Up to this many pairs of group and dictionary code are deduplicated by a flag each.
 const PAIRS_MAX: usize = 1 << 16;
 
-/// A value that some group has. Two halves, so that no byte is padding.
+/// A value of a group. The value is split in halves, so that the pair needs no padding.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Pair {
     group: u32,
@@ -44,16 +45,18 @@ impl Pair {
 pub(crate) struct Distinct {
     groups: usize,
     pairs: HashTable<Pair>,
-    /// For texts.
+    /// Numbers the texts; `None` for other values.
     interner: Option<Interner>,
 }
 
 impl Distinct {
+    /// No groups yet. Values are texts or 64-bit integers.
     pub fn new(texts: bool) -> Distinct {
         let interner = texts.then(Interner::default);
         Distinct { groups: 0, pairs: HashTable::new(), interner }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.groups = groups;
     }
@@ -66,6 +69,7 @@ impl Distinct {
         }
     }
 
+    /// Adds the values of a block's rows.
     pub fn update(&mut self, given: &Vector<'_, i64>, ids: Ids<'_>, rows: Rows<'_>) {
         let pairs = &mut self.pairs;
         each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
@@ -73,6 +77,7 @@ impl Distinct {
         });
     }
 
+    /// Adds the texts of a block's rows; the block starts at row `start` of the column.
     pub fn update_texts(
         &mut self,
         (column, start): (&Column, usize),
@@ -114,6 +119,7 @@ impl Distinct {
         }
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &Distinct, pairs: &[(u32, u32)]) {
         let mut group_of = vec![None; other.groups];
         pairs.iter().for_each(|(from, to)| group_of[*from as usize] = Some(*to));
@@ -135,6 +141,7 @@ impl Distinct {
         counts
     }
 
+    /// The number of distinct values of each group as `Int64`.
     pub fn finish(&self) -> ArrayRef {
         Arc::new(Int64Array::from(self.counts()))
     }
@@ -144,10 +151,10 @@ impl Distinct {
         Arc::new(Field::new_list_field(item, false))
     }
 
-    /// The values of each group.
+    /// The values of each group as a list.
     ///
     /// # Errors
-    /// Where there are more than one column has room for.
+    /// If there are more values than a list column can hold.
     pub fn state(&self) -> Result<ArrayRef> {
         if i32::try_from(self.pairs.len()).is_err() {
             return Err(Error::internal("more distinct values than can be handed on"));
@@ -171,6 +178,7 @@ impl Distinct {
         Ok(Arc::new(ListArray::new(field, offsets, values, None)))
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef, texts: bool) -> Distinct {
         let mut distinct = Distinct::new(texts);
         distinct.grow(array.len());
@@ -190,6 +198,7 @@ impl Distinct {
         distinct
     }
 
+    /// Bytes allocated for values and texts.
     pub fn memory_bytes(&self) -> usize {
         let texts = self.interner.as_ref().map_or(0, Interner::memory_bytes);
         self.pairs.capacity() * (size_of::<Pair>() + 1) + texts

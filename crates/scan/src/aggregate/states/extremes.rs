@@ -1,4 +1,4 @@
-//! Least and greatest values.
+//! Minimum and maximum.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::aggregate::source::{Column, Data};
 use crate::aggregate::vector::{Rows, Values, Vector};
 use crate::simd::widest;
 
-/// A number that can be an extreme.
+/// An ordered number with a least and a greatest value.
 pub(crate) trait Extreme: Copy + Ord {
     const LEAST: Self;
     const GREATEST: Self;
@@ -33,7 +33,7 @@ impl Extreme for i128 {
     const GREATEST: i128 = i128::MAX;
 }
 
-/// The extremes of whole numbers; floats are turned into some that have the same order.
+/// Minima or maxima of integers; floats are mapped to integers in the same order.
 pub(crate) struct Extremes<T> {
     values: Vec<T>,
     greatest: bool,
@@ -41,16 +41,18 @@ pub(crate) struct Extremes<T> {
 }
 
 impl<T: Extreme> Extremes<T> {
+    /// No groups yet. Keeps maxima if `greatest`, else minima.
     pub fn new(greatest: bool, seen: Seen) -> Extremes<T> {
         Extremes { values: Vec::new(), greatest, seen }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         let first = if self.greatest { T::LEAST } else { T::GREATEST };
         self.values.resize(groups, first);
     }
 
-    /// Values may come in fewer bits than extremes are kept in.
+    /// Aggregates a block. The values may be narrower than the state's.
     pub fn update<V>(&mut self, given: &Vector<'_, V>, ids: Ids<'_>, rows: Rows<'_>)
     where
         V: Extreme + Into<T>,
@@ -114,6 +116,7 @@ impl<T: Extreme> Extremes<T> {
         }
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &Extremes<T>, pairs: &[(u32, u32)]) {
         self.seen.begin(self.values.len(), other.seen.may_lack());
         for (from, to) in pairs {
@@ -125,7 +128,7 @@ impl<T: Extreme> Extremes<T> {
         }
     }
 
-    /// The values; those of groups that have none mean nothing.
+    /// The values and their validity; values of groups without one are undefined.
     fn parts(&self) -> (Vec<T>, Option<NullBuffer>) {
         let nulls = nulls_of(&self.seen, self.values.len());
         (self.values.clone(), nulls)
@@ -136,12 +139,14 @@ impl<T: Extreme> Extremes<T> {
         Extremes { values, greatest, seen }
     }
 
+    /// Bytes allocated for values and marks.
     pub fn memory_bytes(&self) -> usize {
         self.values.capacity() * size_of::<T>() + self.seen.memory_bytes()
     }
 }
 
 impl Extremes<i64> {
+    /// The result as an array; floats are mapped back.
     pub fn finish(&self, lane: Lane, data_type: &DataType) -> ArrayRef {
         let (values, nulls) = self.parts();
         let floats = || values.iter().map(|value| from_ordered(*value));
@@ -157,6 +162,7 @@ impl Extremes<i64> {
         }
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef, greatest: bool) -> Extremes<i64> {
         let column = Column::of_array(array);
         let values: Vec<i64> = match &column.data {
@@ -180,34 +186,39 @@ impl Extremes<i64> {
 }
 
 impl Extremes<i128> {
+    /// The result as decimals of the given type.
     pub fn finish(&self, data_type: &DataType) -> ArrayRef {
         let (values, nulls) = self.parts();
         decimal_array(values, nulls, data_type)
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef, greatest: bool) -> Extremes<i128> {
         let values = array.as_primitive::<Decimal128Type>();
         Extremes::of(values.values().to_vec(), values.nulls(), greatest)
     }
 }
 
-/// The extremes of texts, by their bytes.
+/// Minima or maxima of texts, compared by their bytes.
 pub(crate) struct TextExtremes {
     texts: Vec<Option<Box<str>>>,
-    /// The bytes of all texts.
+    /// Length of all texts in bytes.
     bytes: usize,
     greatest: bool,
 }
 
 impl TextExtremes {
+    /// No groups yet. Keeps maxima if `greatest`, else minima.
     pub fn new(greatest: bool) -> TextExtremes {
         TextExtremes { texts: Vec::new(), bytes: 0, greatest }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.texts.resize(groups, None);
     }
 
+    /// Aggregates a block, which starts at row `start` of the column.
     pub fn update(
         &mut self,
         (column, start): (&Column, usize),
@@ -238,6 +249,7 @@ impl TextExtremes {
         }
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &TextExtremes, pairs: &[(u32, u32)]) {
         for (from, to) in pairs {
             if let Some(text) = &other.texts[*from as usize] {
@@ -246,12 +258,14 @@ impl TextExtremes {
         }
     }
 
+    /// The result as a `Utf8View` array; NULL for groups without a value.
     pub fn finish(&self) -> ArrayRef {
         let mut texts = StringViewBuilder::new();
         self.texts.iter().for_each(|text| texts.append_option(text.as_deref()));
         Arc::new(texts.finish())
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef, greatest: bool) -> TextExtremes {
         let mut extremes = TextExtremes::new(greatest);
         extremes.grow(array.len());
@@ -263,6 +277,7 @@ impl TextExtremes {
         extremes
     }
 
+    /// Bytes allocated for the texts.
     pub fn memory_bytes(&self) -> usize {
         self.texts.capacity() * size_of::<Option<Box<str>>>() + self.bytes
     }

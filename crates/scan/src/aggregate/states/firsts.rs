@@ -1,8 +1,8 @@
-//! Values of the rows that come first in an order.
+//! First values in an order.
 //!
-//! A group keeps the rank of its first row, and that row's value. Of a block, ranks are compared
-//! before any value is looked at, so that a row that another one of the block comes before costs no
-//! copy of its text.
+//! A group keeps the rank of its first row and that row's value. All ranks of a block are compared
+//! before any value is read, so that a text is copied only if its row is the first of its group in
+//! the block.
 
 use std::mem;
 use std::sync::Arc;
@@ -28,13 +28,13 @@ const WIDE: DataType = DataType::Decimal128(38, 0);
 pub(crate) struct Firsts {
     ranks: Vec<Rank>,
     kept: Kept,
-    /// Whether rows whose value is NULL are left out.
+    /// True if rows with a NULL value are skipped.
     skips_nulls: bool,
 }
 
-/// A value for each group. That of a group without one means nothing.
+/// A value for each group; undefined for groups without one.
 enum Kept {
-    /// Whole numbers, and floats by their bits.
+    /// Integers, and floats by their bits.
     Words(Vec<i64>),
     Decimals(Vec<i128>),
     Texts(Texts),
@@ -43,7 +43,7 @@ enum Kept {
 #[derive(Default)]
 struct Texts {
     texts: Vec<Option<Box<str>>>,
-    /// The bytes of all texts.
+    /// Length of all texts in bytes.
     bytes: usize,
 }
 
@@ -56,7 +56,7 @@ impl Texts {
 }
 
 impl Firsts {
-    /// Of numbers in a lane, or of texts.
+    /// No groups yet. Values are numbers of a lane, or texts without one.
     pub fn new(lane: Option<Lane>, skips_nulls: bool) -> Firsts {
         let kept = match lane {
             Some(Lane::Int | Lane::Float) => Kept::Words(Vec::new()),
@@ -66,6 +66,7 @@ impl Firsts {
         Firsts { ranks: Vec::new(), kept, skips_nulls }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.ranks.resize(groups, Rank::NONE);
         match &mut self.kept {
@@ -75,6 +76,7 @@ impl Firsts {
         }
     }
 
+    /// Offers the rows of a block to their groups.
     pub fn update(&mut self, given: &Ordered<'_>, ids: Ids<'_>, rows: Rows<'_>) {
         let Ordered { value, numbers, direction, first_row } = given;
         let nulls = value.nulls();
@@ -98,7 +100,7 @@ impl Firsts {
         }
     }
 
-    /// Takes the values of those rows of a block that have become the first ones.
+    /// Copies the values of those rows of a block that became first.
     fn take(&mut self, given: &Ordered<'_>, ids: Ids<'_>, rows: Rows<'_>) {
         let first = First { ranks: &self.ranks, direction: given.direction, row: given.first_row };
         match (&mut self.kept, &given.value) {
@@ -127,6 +129,7 @@ impl Firsts {
         }
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &Firsts, pairs: &[(u32, u32)]) {
         for (from, to) in pairs {
             let (from, to) = (*from as usize, *to as usize);
@@ -143,7 +146,7 @@ impl Firsts {
         }
     }
 
-    /// The values in a type that they belong to.
+    /// The values as an array of their type.
     pub fn finish(&self, data_type: &DataType) -> ArrayRef {
         let nulls = self.nulls();
         match (&self.kept, data_type) {
@@ -169,8 +172,8 @@ impl Firsts {
         (nulls.null_count() > 0).then_some(nulls)
     }
 
-    /// The values, floats by their bits, and the ranks of the rows that they are of. Groups without
-    /// a row have no rank.
+    /// A struct of the values (floats by their bits) and the ranks of their rows. Groups without a
+    /// row have no rank.
     pub fn state(&self) -> ArrayRef {
         let data_type = match &self.kept {
             Kept::Words(_) => DataType::Int64,
@@ -186,6 +189,7 @@ impl Firsts {
         Arc::new(StructArray::new(fields, vec![values, ranks], None))
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef, lane: Option<Lane>, skips_nulls: bool) -> Firsts {
         let columns = array.as_struct();
         let mut firsts = Firsts::new(lane, skips_nulls);
@@ -210,6 +214,7 @@ impl Firsts {
         firsts
     }
 
+    /// Bytes allocated for ranks and values.
     pub fn memory_bytes(&self) -> usize {
         let kept = match &self.kept {
             Kept::Words(words) => words.capacity() * 8,
@@ -222,7 +227,7 @@ impl Firsts {
     }
 }
 
-/// The first rows of groups, for the rows of a block that begins with one.
+/// Finds the first rows of groups in a block that starts at `row`.
 struct First<'a> {
     ranks: &'a [Rank],
     direction: Direction,
@@ -230,7 +235,7 @@ struct First<'a> {
 }
 
 impl First<'_> {
-    /// Calls `visit` with each row that is the first one of its group, and with the group.
+    /// Calls `visit` with each row that is the first of its group, and the group.
     #[inline(always)]
     fn each(&self, ids: Ids<'_>, rows: Rows<'_>, mut visit: impl FnMut(usize, usize)) {
         each(ids, rows, |row, group| {
@@ -242,7 +247,7 @@ impl First<'_> {
     }
 }
 
-/// The row at some distance behind another one of its chunk.
+/// The row `row` rows after another one of its chunk.
 #[inline(always)]
 fn behind(first: RowId, row: usize) -> RowId {
     RowId(first.0 + row as u64)

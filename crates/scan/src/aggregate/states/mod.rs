@@ -1,7 +1,7 @@
-//! What is kept for each group of an aggregate, struct of arrays: a vector for each aggregate.
+//! Aggregate states of all groups: a struct of arrays for each aggregate.
 //!
-//! States grow with the groups, are updated with blocks of rows, and merge. As Arrow columns they
-//! can be handed to somebody else who merges them.
+//! States grow with the number of groups, are updated with blocks of rows, and can be merged. As
+//! Arrow columns they travel to other threads and nodes, which merge them.
 
 mod argument;
 mod bits;
@@ -40,7 +40,7 @@ use super::keys::{Ids, each_run};
 use super::number::Lane;
 use super::vector::Rows;
 
-/// What an aggregate keeps, apart from its values.
+/// The kind of an aggregate state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StateKind {
     Count,
@@ -57,7 +57,7 @@ pub(crate) enum StateKind {
     },
     Spread(Spread),
     Bits(BitOperator),
-    /// Of numbers in a lane, or of texts.
+    /// First values: numbers of a lane, or texts without one.
     First {
         lane: Option<Lane>,
         skips_nulls: bool,
@@ -69,7 +69,7 @@ pub(crate) enum State {
     IntSum(IntSums),
     FloatSum(FloatSums),
     DecimalSum(DecimalSums),
-    /// Of whole numbers, and of floats as whole numbers.
+    /// Integers, and floats mapped to integers.
     Extreme(Lane, Extremes<i64>),
     DecimalExtreme(Extremes<i128>),
     TextExtreme(TextExtremes),
@@ -80,6 +80,7 @@ pub(crate) enum State {
 }
 
 impl State {
+    /// A state without groups. `seen` tells if groups may have no value.
     pub fn new(kind: StateKind, seen: Seen) -> State {
         match kind {
             StateKind::Count => State::Count(Vec::new()),
@@ -100,7 +101,7 @@ impl State {
         }
     }
 
-    /// Makes room for groups; never for fewer than there are.
+    /// Extends the state to `groups` groups; never shrinks it.
     pub fn grow(&mut self, groups: usize) {
         match self {
             State::Count(counts) => counts.resize(groups, 0),
@@ -117,7 +118,7 @@ impl State {
         }
     }
 
-    /// Adds the wanted rows of a block.
+    /// Aggregates the selected rows of a block.
     pub fn update(&mut self, argument: &Argument<'_>, ids: Ids<'_>, rows: Rows<'_>) {
         match (self, argument) {
             (State::Count(counts), argument) => count(counts, argument.nulls(), ids, rows),
@@ -157,7 +158,7 @@ impl State {
         }
     }
 
-    /// Adds groups of another state of the same kind, each to one of these.
+    /// Merges the groups of another state of the same kind; pairs are (group there, group here).
     pub fn merge(&mut self, other: &State, pairs: &[(u32, u32)]) {
         match (self, other) {
             (State::Count(own), State::Count(other)) => {
@@ -179,8 +180,7 @@ impl State {
         }
     }
 
-    /// All groups as an Arrow column that says all there is to know, for [`State::of_array`]
-    /// elsewhere.
+    /// The full state of all groups as an Arrow column, for [`State::of_array`] elsewhere.
     pub fn array(&self) -> Result<ArrayRef> {
         match self {
             State::IntSum(state) => Ok(state.state()),
@@ -198,6 +198,7 @@ impl State {
         }
     }
 
+    /// Restores a state from a column of a partial result, which must have the kind's type.
     pub fn of_array(kind: StateKind, array: &ArrayRef) -> State {
         match kind {
             StateKind::Count => State::Count(array.as_primitive::<Int64Type>().values().to_vec()),
@@ -222,10 +223,10 @@ impl State {
         }
     }
 
-    /// The aggregates of all groups, in the type that they are asked for in.
+    /// The aggregates of all groups as an array of the requested type.
     ///
     /// # Errors
-    /// Where one does not fit into the type.
+    /// If a value does not fit the type.
     pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
         Ok(match self {
             State::Count(counts) => {
@@ -244,6 +245,7 @@ impl State {
         })
     }
 
+    /// Bytes allocated for the state.
     pub fn memory_bytes(&self) -> usize {
         match self {
             State::Count(counts) => counts.capacity() * 8,
@@ -261,7 +263,7 @@ impl State {
     }
 }
 
-/// Counts the wanted rows of each group that are not NULL.
+/// Counts the selected rows of each group that are not NULL.
 pub(crate) fn count(counts: &mut [i64], nulls: Option<&NullBuffer>, ids: Ids<'_>, rows: Rows<'_>) {
     match (nulls, ids, rows) {
         (None, Ids::One, rows) => counts[0] += rows.count() as i64,
@@ -274,7 +276,7 @@ pub(crate) fn count(counts: &mut [i64], nulls: Option<&NullBuffer>, ids: Ids<'_>
     }
 }
 
-/// The groups that have had no value, if there are some.
+/// NULL for the groups without a value, if there are any.
 fn nulls_of(seen: &Seen, groups: usize) -> Option<NullBuffer> {
     if !seen.may_lack() {
         return None;

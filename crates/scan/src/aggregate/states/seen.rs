@@ -1,16 +1,16 @@
-//! Which groups have had a value that was not NULL.
+//! Marks the groups that had a value other than NULL.
 
-/// As long as no NULL was met, every group has: nothing is kept for a group then.
+/// While no NULL was found, every group has a value and nothing is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
-    /// A bit for each group, once there was a reason to keep them.
+    /// A bit for each group, from the first NULL on.
     bits: Option<Vec<u64>>,
-    /// The groups below had rows before, and so values, as long as there are no bits.
+    /// While there are no bits: groups below this number had rows before, and so values.
     settled: usize,
 }
 
 impl Seen {
-    /// For groups that are there because they have rows.
+    /// For groups that exist because they have rows.
     pub fn by_rows() -> Seen {
         Seen { bits: None, settled: 0 }
     }
@@ -20,7 +20,8 @@ impl Seen {
         Seen { bits: Some(Vec::new()), settled: 0 }
     }
 
-    /// Prepares for more rows of `groups` groups. True if [`Seen::mark`] must be told of each.
+    /// Prepares for rows of `groups` groups. Returns true if [`Seen::mark`] must be called for
+    /// each.
     pub fn begin(&mut self, groups: usize, with_nulls: bool) -> bool {
         if self.bits.is_none() && with_nulls {
             let mut bits = vec![0; groups.div_ceil(64)];
@@ -34,6 +35,7 @@ impl Seen {
         self.bits.is_some()
     }
 
+    /// Marks a group that has a value.
     #[inline(always)]
     pub fn mark(&mut self, group: usize) {
         if let Some(bits) = &mut self.bits {
@@ -41,6 +43,7 @@ impl Seen {
         }
     }
 
+    /// True if the group had a value.
     #[inline(always)]
     pub fn has(&self, group: usize) -> bool {
         match &self.bits {
@@ -49,11 +52,12 @@ impl Seen {
         }
     }
 
-    /// Whether some group may have had none.
+    /// True if a group may have had no value.
     pub fn may_lack(&self) -> bool {
         self.bits.is_some()
     }
 
+    /// Bytes of the marks.
     pub fn memory_bytes(&self) -> usize {
         self.bits.as_ref().map_or(0, |bits| bits.capacity() * 8)
     }

@@ -1,8 +1,8 @@
 //! Variances and standard deviations.
 //!
-//! Kept are the count, the mean, and the sum of the squared distances from it, which are updated
-//! value by value (Welford) and merge (Chan, Golub and LeVeque): no large sums of squares that
-//! nearly cancel out are ever taken.
+//! A state has the count, the mean and the sum of squared differences from it, which are updated
+//! value by value (Welford) and merged (Chan, Golub and LeVeque). This avoids subtracting large
+//! sums of squares that nearly cancel out.
 
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use super::argument::each_valid;
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Vector};
 
+/// The statistic to compute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     VarianceOfSample,
@@ -22,7 +23,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// `None` where there are too few values.
+    /// The statistic; `None` if there are too few values.
     fn of(self, moments: &Moments) -> Option<f64> {
         let freedom = match self {
             Spread::VarianceOfSample | Spread::DeviationOfSample => moments.count - 1,
@@ -40,7 +41,7 @@ impl Spread {
 struct Moments {
     count: i64,
     mean: f64,
-    /// The sum of the squared distances from the mean.
+    /// The sum of squared differences from the mean.
     squares: f64,
 }
 
@@ -74,14 +75,17 @@ pub(crate) struct Spreads {
 }
 
 impl Spreads {
+    /// No groups yet.
     pub fn new(spread: Spread) -> Spreads {
         Spreads { spread, moments: Vec::new() }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.moments.resize(groups, Moments::default());
     }
 
+    /// Aggregates the rows of a block.
     pub fn update(&mut self, given: &Vector<'_, f64>, ids: Ids<'_>, rows: Rows<'_>) {
         let moments = &mut self.moments;
         each_valid(ids, rows, given.nulls.as_ref(), |row, group| {
@@ -89,12 +93,14 @@ impl Spreads {
         });
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &Spreads, pairs: &[(u32, u32)]) {
         for (from, to) in pairs {
             self.moments[*to as usize].merge(&other.moments[*from as usize]);
         }
     }
 
+    /// The statistic of each group as `Float64`; NULL if there are too few values.
     pub fn finish(&self) -> ArrayRef {
         let spreads = self.moments.iter().map(|moments| self.spread.of(moments));
         Arc::new(spreads.collect::<Float64Array>())
@@ -106,6 +112,7 @@ impl Spreads {
         Fields::from(vec![count, float("mean"), float("squares")])
     }
 
+    /// The counts, means and sums of squares as a struct, whatever the statistic.
     pub fn state(&self) -> ArrayRef {
         let floats = |of: fn(&Moments) -> f64| {
             Arc::new(Float64Array::from_iter_values(self.moments.iter().map(of))) as ArrayRef
@@ -116,6 +123,7 @@ impl Spreads {
         Arc::new(StructArray::new(Spreads::fields(), columns, None))
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(spread: Spread, array: &ArrayRef) -> Spreads {
         let columns = array.as_struct();
         let floats = |place: usize| columns.column(place).as_primitive::<Float64Type>().values();
@@ -128,6 +136,7 @@ impl Spreads {
         Spreads { spread, moments: moments.collect() }
     }
 
+    /// Bytes allocated for the state.
     pub fn memory_bytes(&self) -> usize {
         self.moments.capacity() * size_of::<Moments>()
     }

@@ -1,4 +1,4 @@
-//! Sums of whole numbers and of floats.
+//! Sums of integers and of floats.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,24 +15,27 @@ use crate::aggregate::kernels::{add_by_code, are_small, total, total_by_run};
 use crate::aggregate::keys::Ids;
 use crate::aggregate::vector::{Rows, Values, Vector};
 
-/// Sums of whole numbers, exact however large they get, in 64 bits for a group.
+/// Exact sums of integers of any size, with 64 bits for each group.
 pub(crate) struct IntSums {
     low: Vec<i64>,
-    /// How many times 2^64 are missing from a group's 64 bits, where some are.
+    /// For groups whose sum overflowed: the multiple of 2^64 to add to it.
     carries: BTreeMap<u32, i64>,
     seen: Seen,
 }
 
 impl IntSums {
+    /// No groups yet.
     pub fn new(seen: Seen) -> IntSums {
         IntSums { low: Vec::new(), carries: BTreeMap::new(), seen }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.low.resize(groups, 0);
     }
 
-    /// `small`: these are all rows that the groups will ever have, and they add up within 64 bits.
+    /// Adds a block. `small`: the groups have rows of this chunk alone, and these add up within 64
+    /// bits.
     pub fn update(&mut self, given: &Vector<'_, i64>, small: bool, ids: Ids<'_>, rows: Rows<'_>) {
         let tells = self.seen.begin(self.low.len(), given.nulls.is_some());
         let plain = !matches!(given.values, Values::Constant(_)) && given.nulls.is_none();
@@ -65,7 +68,7 @@ impl IntSums {
         });
     }
 
-    /// Adds the rows of runs, if that is what they are and if those of each add up within 64 bits.
+    /// Adds a block of runs if the rows of each add up within 64 bits; otherwise returns false.
     fn add_runs(
         &mut self,
         given: &Vector<'_, i64>,
@@ -91,7 +94,7 @@ impl IntSums {
         i128::from(self.low[group]) + (i128::from(carry) << 64)
     }
 
-    /// Adds groups of another one, each to one of these.
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &IntSums, pairs: &[(u32, u32)]) {
         self.seen.begin(self.low.len(), other.seen.may_lack());
         for (from, to) in pairs {
@@ -102,7 +105,7 @@ impl IntSums {
         }
     }
 
-    /// In 64 bits where these have room for all sums.
+    /// The sums for a partial result, in 64 bits if all of them fit.
     pub fn state(&self) -> ArrayRef {
         let nulls = nulls_of(&self.seen, self.low.len());
         if self.carries.values().all(|carry| *carry == 0) {
@@ -112,6 +115,7 @@ impl IntSums {
         decimal_array(totals, nulls, &DataType::Decimal128(38, 0))
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef) -> IntSums {
         if let Some(totals) = array.as_primitive_opt::<Int64Type>() {
             let seen = seen_of(totals.nulls(), totals.len());
@@ -130,7 +134,7 @@ impl IntSums {
         sums
     }
 
-    /// The sums as `bigint`, which they must fit into, or as decimals without a fraction.
+    /// The sums as `bigint`, or as decimals of scale 0. Fails if a sum does not fit `bigint`.
     pub fn finish(&self, data_type: &DataType) -> Result<ArrayRef> {
         let nulls = nulls_of(&self.seen, self.low.len());
         if let DataType::Decimal128(..) = data_type {
@@ -144,6 +148,7 @@ impl IntSums {
         Ok(int_array(self.low.clone(), nulls, data_type))
     }
 
+    /// Bytes allocated for sums and marks.
     pub fn memory_bytes(&self) -> usize {
         self.low.capacity() * 8 + self.carries.len() * 24 + self.seen.memory_bytes()
     }
@@ -172,21 +177,24 @@ fn carry(carries: &mut BTreeMap<u32, i64>, group: u32, times: i64) {
     *carries.entry(group).or_default() += times;
 }
 
-/// Sums of floating point numbers.
+/// Sums of floats.
 pub(crate) struct FloatSums {
     sums: Vec<f64>,
     seen: Seen,
 }
 
 impl FloatSums {
+    /// No groups yet.
     pub fn new(seen: Seen) -> FloatSums {
         FloatSums { sums: Vec::new(), seen }
     }
 
+    /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.sums.resize(groups, 0.0);
     }
 
+    /// Adds the rows of a block.
     pub fn update(&mut self, given: &Vector<'_, f64>, ids: Ids<'_>, rows: Rows<'_>) {
         let tells = self.seen.begin(self.sums.len(), given.nulls.is_some());
         let FloatSums { sums, seen } = self;
@@ -210,6 +218,7 @@ impl FloatSums {
         });
     }
 
+    /// Merges the groups of another state; pairs are (group there, group here).
     pub fn merge(&mut self, other: &FloatSums, pairs: &[(u32, u32)]) {
         self.seen.begin(self.sums.len(), other.seen.may_lack());
         for (from, to) in pairs {
@@ -220,23 +229,26 @@ impl FloatSums {
         }
     }
 
+    /// The sums as `Float64`; NULL for groups without a value.
     pub fn state(&self) -> ArrayRef {
         let nulls = nulls_of(&self.seen, self.sums.len());
         Arc::new(Float64Array::new(self.sums.clone().into(), nulls))
     }
 
+    /// Restores the state from a column of a partial result.
     pub fn of_state(array: &ArrayRef) -> FloatSums {
         let totals = array.as_primitive::<Float64Type>();
         let seen = seen_of(totals.nulls(), totals.len());
         FloatSums { sums: totals.values().to_vec(), seen }
     }
 
+    /// Bytes allocated for sums and marks.
     pub fn memory_bytes(&self) -> usize {
         self.sums.capacity() * 8 + self.seen.memory_bytes()
     }
 }
 
-/// The groups that an array has values for.
+/// Marks the groups that have a value in an array.
 pub(super) fn seen_of(nulls: Option<&NullBuffer>, groups: usize) -> Seen {
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else {
         let mut seen = Seen::by_rows();

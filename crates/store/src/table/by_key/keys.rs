@@ -1,4 +1,4 @@
-//! Keys of new rows, beside those of rows that are in the table.
+//! Comparison of the keys of new rows with each other and with those of stored rows.
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray};
 use thalweg_types::RowId;
@@ -9,27 +9,28 @@ use crate::table::Table;
 
 /// The keys of the rows of a batch.
 pub(super) trait NewKeys {
-    /// Whether two of the rows have the same key.
+    /// True if two of the rows have the same key.
     fn are_same(&self, row: usize, other: usize) -> bool;
-    /// Whether a row of the table, in its slot, has the key of one of these.
+    /// True if a row of the table, in its slot, has the key of the batch's row `row`.
     fn has(&self, table: &Table, slot: &Slot, stored: RowId, row: usize) -> bool;
 }
 
-/// Keys of any columns.
+/// Keys of arbitrary columns.
 pub(super) struct Cells<'a> {
     pub columns: &'a [ArrayRef],
-    /// The columns' places in the table.
+    /// The columns' positions in the table.
     pub positions: &'a [usize],
 }
 
-/// Keys of one column of integers without NULLs, as most are: nothing is asked of an array for each
-/// of them.
+/// Keys of one integer column without NULLs, the most common kind. They are compared without an
+/// array access for each.
 pub(super) struct Integers<'a, T: ArrowPrimitiveType> {
     values: &'a [T::Native],
     position: usize,
 }
 
 impl<'a, T: ArrowPrimitiveType> Integers<'a, T> {
+    /// Takes the key's column, which must have no NULLs, and its position in the table.
     pub fn new(column: &'a ArrayRef, position: usize) -> Integers<'a, T> {
         debug_assert_eq!(column.null_count(), 0, "the caller looked for NULLs");
         Integers { values: column.as_primitive::<T>().values(), position }
