@@ -1,8 +1,8 @@
-//! A ratchet on riddling sentences: how many of the comments and documents open with a word that
+//! A limit on riddling sentences: comments and documents that open with a word that
 //! hides the subject ("What the log refuses is…", "Of a condition nobody knows…").
 //!
-//! The share is a symptom: text whose sentences begin with their subject is read once. Each crate
-//! and each document has a limit, in `prose.txt`, that only goes down.
+//! The share is a symptom: a reader understands text whose sentences begin with their subject on
+//! first reading.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,8 @@ const OPENINGS: &[&str] = &[
     "Those",
 ];
 
-/// Highest share, in tenths of a percent, of a crate or document that `prose.txt` does not name.
+/// Highest share of a crate or document, in tenths of a percent.
 const SHARE_MAX: usize = 20;
-
-/// Crates and documents that are above [`SHARE_MAX`], each with the share that it may have.
-const LIMITS: &str = include_str!("prose.txt");
 
 /// Examples that a violation shows.
 const EXAMPLES_MAX: usize = 5;
@@ -39,35 +36,22 @@ impl Sentence {
     }
 }
 
-/// Compares each crate's and each document's share with its limit.
+/// Compares each crate's and each document's share with [`SHARE_MAX`].
 pub fn check(files: &[File]) -> Vec<Violation> {
-    check_against(files, LIMITS)
-}
-
-fn check_against(files: &[File], limits: &str) -> Vec<Violation> {
-    let limits: BTreeMap<&str, usize> = limits.lines().filter_map(limit).collect();
     let mut groups: BTreeMap<String, Vec<Sentence>> = BTreeMap::new();
     for file in files {
         if let Some(group) = group(file) {
             groups.entry(group).or_default().extend(sentences(file));
         }
     }
-    let limit = |group: &str| limits.get(group).copied().unwrap_or(SHARE_MAX);
-    groups.iter().flat_map(|(group, sentences)| compare(group, sentences, limit(group))).collect()
+    groups.iter().flat_map(|(group, sentences)| compare(group, sentences)).collect()
 }
 
-/// A line of `prose.txt`: a name, and a share in percent with one digit behind the point.
-fn limit(line: &str) -> Option<(&str, usize)> {
-    let (name, share) = line.split_once(' ')?;
-    let (whole, tenth) = share.trim().split_once('.')?;
-    Some((name, whole.parse::<usize>().ok()? * 10 + tenth.parse::<usize>().ok()?))
-}
-
-fn compare(group: &str, sentences: &[Sentence], limit: usize) -> Vec<Violation> {
+fn compare(group: &str, sentences: &[Sentence]) -> Vec<Violation> {
     let riddles: Vec<&Sentence> = sentences.iter().filter(|s| s.is_riddling()).collect();
     // Rounded up, so that the limit is a limit.
     let share = (1000 * riddles.len()).div_ceil(sentences.len().max(1));
-    if share <= limit {
+    if share <= SHARE_MAX {
         return Vec::new();
     }
     let message = format!(
@@ -77,8 +61,8 @@ fn compare(group: &str, sentences: &[Sentence], limit: usize) -> Vec<Violation> 
         sentences.len(),
         share / 10,
         share % 10,
-        limit / 10,
-        limit % 10,
+        SHARE_MAX / 10,
+        SHARE_MAX % 10,
     );
     let mut violations = vec![Violation::new(group, 1, message)];
     violations.extend(riddles.iter().take(EXAMPLES_MAX).map(|sentence| {
@@ -189,35 +173,35 @@ mod tests {
         File { path: path.to_owned(), text: text.to_owned() }
     }
 
-    fn messages(files: &[File], limits: &str) -> Vec<String> {
-        check_against(files, limits).iter().map(Violation::to_string).collect()
+    fn messages(files: &[File]) -> Vec<String> {
+        check(files).iter().map(Violation::to_string).collect()
     }
 
     #[test]
     fn comments_count_for_their_crate() {
         let source = "//! What it is, nobody knows.\n// The log is synced once.\nfn a() {}\n";
-        let found = messages(&[file("crates/log/src/a.rs", source)], "");
+        let found = messages(&[file("crates/log/src/a.rs", source)]);
         assert_eq!(found.len(), 2);
         assert!(found[0].starts_with("crates/log:1: 1 of 2 sentences"), "{found:?}");
         assert!(found[1].starts_with("crates/log/src/a.rs:1: for example: What it is"));
-        assert!(messages(&[file("crates/log/src/tests.rs", source)], "").is_empty());
-        assert!(messages(&[file("crates/log/tests/a.rs", source)], "").is_empty());
+        assert!(messages(&[file("crates/log/src/tests.rs", source)]).is_empty());
+        assert!(messages(&[file("crates/log/tests/a.rs", source)]).is_empty());
     }
 
     #[test]
     fn a_share_may_be_as_high_as_its_limit() {
-        let source = "// What it is, nobody knows.\nfn a() {}\n// The log is synced once.\n";
-        let files = [file("crates/log/src/a.rs", source)];
-        assert!(messages(&files, "crates/log 50.0\n").is_empty());
-        assert!(!messages(&files, "crates/log 49.9\n").is_empty());
-        assert!(!messages(&files, "crates/store 50.0\n").is_empty());
+        let riddle = "// What it is, nobody knows.\n";
+        let plain = "// The log is synced once.\n";
+        let source = |sentences: usize| format!("{riddle}{}", plain.repeat(sentences - 1));
+        assert!(messages(&[file("crates/log/src/a.rs", &source(50))]).is_empty());
+        assert!(!messages(&[file("crates/log/src/a.rs", &source(49))]).is_empty());
     }
 
     #[test]
     fn documents_are_read_without_code_and_tables() {
         let text = "# What is here\n| What a table says |\n```\nWhat code says\n```\n- Of `a b` \
             nothing is known.\n- The log is synced.\n";
-        let found = messages(&[file("docs/a.md", text)], "");
+        let found = messages(&[file("docs/a.md", text)]);
         assert_eq!(found.len(), 2);
         assert!(found[0].starts_with("docs/a.md:1: 1 of 2"), "{found:?}");
     }
@@ -225,6 +209,6 @@ mod tests {
     #[test]
     fn an_opening_is_a_whole_word() {
         let source = "// Often it is so in here.\n\n// Whatever comes goes to disk.\n";
-        assert!(messages(&[file("crates/a/src/a.rs", source)], "").is_empty());
+        assert!(messages(&[file("crates/a/src/a.rs", source)]).is_empty());
     }
 }
