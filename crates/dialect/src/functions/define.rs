@@ -175,10 +175,15 @@ impl Arguments {
 
     /// The result for a column of results: one value if all arguments are constant.
     pub(super) fn result(&self, column: ArrayRef) -> PlanResult<ColumnarValue> {
-        match self.are_constant && !column.is_empty() {
-            true => ScalarValue::try_from_array(&column, 0).map(ColumnarValue::Scalar),
-            false => Ok(ColumnarValue::Array(column)),
+        if !self.are_constant || column.is_empty() {
+            return Ok(ColumnarValue::Array(column));
         }
+        let value = match column.as_list_opt::<i32>() {
+            // DataFusion's constructor drops the metadata of the item field.
+            Some(lists) => ScalarValue::List(Arc::new(lists.slice(0, 1))),
+            None => ScalarValue::try_from_array(&column, 0)?,
+        };
+        Ok(ColumnarValue::Scalar(value))
     }
 }
 
