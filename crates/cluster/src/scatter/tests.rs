@@ -114,5 +114,5 @@ async fn an_address_that_belongs_to_another_worker_by_now_is_not_believed() {
     let map = ShardMap::even(vec![NodeName { id: 5, address: members[0].name.address }]);
     members[0].map.offer(map.clone()).await.unwrap();
     let error: Error = count(&gateway(map), &Targets::All).await.unwrap_err();
-    assert_eq!(error.state(), SqlState::STALE_SHARD_MAP);
+    assert_eq!(error.state(), SqlState::OTHER_WORKER);
 }
