@@ -245,6 +245,8 @@ fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
         depth += 1;
         given = item.data_type();
     }
+    // The conversion itself refuses more dimensions.
+    let depth = depth.min(crate::cast::DIMENSIONS_MAX + 1);
     let nested = (1..depth).fold(to.clone(), |nested, _| DataType::Array(Box::new(nested)));
     (depth > 1).then_some(nested)
 }

@@ -17,7 +17,9 @@ use thalweg_types::{DataType, Error, Result};
 use crate::system_types::SystemType;
 use crate::types::{self, arrow_type};
 
-pub(crate) use list::{dimensions as array_dimensions, split as split_array};
+pub(crate) use list::{
+    DIMENSIONS_MAX, dimensions as array_dimensions, split as split_array, too_many_dimensions,
+};
 pub use output::to_text;
 pub(crate) use time::rounded;
 

@@ -10,6 +10,20 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use super::{Manner, plain_cast};
 use crate::types::arrow_field;
 
+/// Number of dimensions that an array may have, as in PostgreSQL. Lists nest as deeply as arrays
+/// have dimensions, so the limit also bounds every recursion over lists.
+pub(crate) const DIMENSIONS_MAX: usize = 6;
+
+/// Refuses an array of `count` dimensions.
+pub(crate) fn too_many_dimensions(count: usize) -> Error {
+    Error::new(
+        SqlState::LIMIT_EXCEEDED,
+        format!(
+            "number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})"
+        ),
+    )
+}
+
 /// Converts the items of lists.
 pub(super) fn convert(
     array: &ArrayRef,
@@ -51,7 +65,11 @@ pub(super) fn parse(values: &StringViewArray, item: &DataType, manner: Manner) -
     for text in values {
         let before = items.len();
         if let Some(text) = text {
-            if dimensions(text) > 1 && !matches!(item, DataType::Array(_)) {
+            let count = dimensions(text);
+            if count > DIMENSIONS_MAX {
+                return Err(too_many_dimensions(count));
+            }
+            if count > 1 && !matches!(item, DataType::Array(_)) {
                 let what = "an array of several dimensions from text that is no literal";
                 return Err(Error::unsupported(what));
             }

@@ -4,15 +4,13 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, Expr, Function, Subscript, UnaryOperator, Value,
 };
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_types::{Error, Result};
 
 use super::build::{arguments_of, call};
 use super::names::normalized;
 use super::operators::literal_text;
 use super::sources::gives_one_dimension;
-
-/// PostgreSQL's limit.
-const DIMENSIONS_MAX: usize = 6;
+use crate::cast::{DIMENSIONS_MAX, too_many_dimensions};
 
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
@@ -28,9 +26,21 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             }
         }
         Expr::CompoundFieldAccess { access_chain, .. } => tell_last_subscript(access_chain),
+        Expr::Array(array) => check_dimensions(array)?,
         _ => {}
     }
     Ok(())
+}
+
+/// Refuses constructors inside constructors beyond the limit, at the outermost.
+fn check_dimensions(array: &Array) -> Result<()> {
+    let mut count = 1;
+    let mut inner = array.elem.first();
+    while let Some(Expr::Array(array)) = inner {
+        count += 1;
+        inner = array.elem.first();
+    }
+    if count > DIMENSIONS_MAX { Err(too_many_dimensions(count)) } else { Ok(()) }
 }
 
 fn name_of(function: &Function) -> Option<String> {
@@ -97,10 +107,7 @@ fn filled(function: &Function) -> Result<Option<Expr>> {
         None => 1,
     };
     if count > DIMENSIONS_MAX {
-        let told = format!(
-            "number of array dimensions ({count}) exceeds the maximum allowed ({DIMENSIONS_MAX})"
-        );
-        return Err(Error::new(SqlState::LIMIT_EXCEEDED, told));
+        return Err(too_many_dimensions(count));
     }
     let name = match count {
         0 | 1 => "array_fill".to_owned(),

@@ -7,15 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields};
 use datafusion::logical_expr::ScalarUDF;
 use thalweg_formats::text::{JsonParts, json_parts, jsonb};
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_types::{DataType, Error, Result};
 
 use super::super::define::{Compute, Function};
 use super::super::made::Made;
 use super::items::{as_text, as_written, lists, members, names, text_item, values};
+use crate::cast::{DIMENSIONS_MAX, too_many_dimensions};
 use crate::types::arrow_field;
-
-/// PostgreSQL's limit.
-const DIMENSIONS_MAX: usize = 6;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
@@ -105,11 +103,7 @@ fn array_texts(columns: &[ArrayRef]) -> Result<ArrayRef> {
 /// `dimension` is the number of nested arrays, this one included.
 fn array_text(text: &str, dimension: usize) -> Result<String> {
     if dimension > DIMENSIONS_MAX {
-        let told = format!(
-            "number of array dimensions ({dimension}) exceeds the maximum allowed \
-             ({DIMENSIONS_MAX})"
-        );
-        return Err(Error::new(SqlState::LIMIT_EXCEEDED, told));
+        return Err(too_many_dimensions(dimension));
     }
     let JsonParts::Array(items) = json_parts(text)? else {
         let whole = as_text(vec![text.trim()]).pop().flatten();
