@@ -137,17 +137,19 @@ pub fn check_spilling(reserved: usize) -> std::result::Result<(), Exhausted> {
 /// other values of the same column.
 ///
 /// # Errors
-/// If memory is short, or if the value is a constant that is too large for a plan.
+/// If the work was stopped, if memory is short, or if the value is a constant that is too large for
+/// a plan.
 pub(crate) fn check_value(bytes: usize, beside: usize) -> Result<()> {
     let together = bytes.saturating_add(beside);
     if together > FOLDED_BYTES_MAX && FOLDING.get() {
         return Err(Error::new(SqlState::OUT_OF_MEMORY, "the constant is too large for a plan"));
     }
-    let checked = CURRENT.with_borrow(|stop| {
+    CURRENT.with_borrow(|stop| {
         let Some(stop) = stop else { return Ok(()) };
-        stop.memory.check_value(bytes, together, unsettled())
-    });
-    checked.map_err(|exhausted| too_much(&exhausted))
+        stop.go_on()?;
+        let checked = stop.memory.check_value(bytes, together, unsettled());
+        checked.map_err(|exhausted| too_much(&exhausted))
+    })
 }
 
 /// Computes constants of a plan. Large constants fail here and are computed when the statement
@@ -209,8 +211,10 @@ mod tests {
             assert!(go_on().is_ok());
             assert!(within(&inner, go_on).is_err());
             assert!(go_on().is_ok());
+            assert!(check_value(1 << 20, 0).is_ok());
             outer.stop();
             assert!(go_on().is_err());
+            assert!(check_value(1 << 20, 0).is_err());
         });
         assert!(go_on().is_ok());
     }
