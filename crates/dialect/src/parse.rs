@@ -8,6 +8,7 @@ mod balance;
 mod cursors;
 mod depth;
 mod dialect;
+mod effort;
 mod explain;
 mod fetch;
 mod intervals;
@@ -69,7 +70,7 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         .map_err(|error| errors::from_tokenizer(&error, sql))?;
     let depth = depth::check(&tokens)?;
     let count = tokens.len();
-    room::for_tree(depth, count, || parse_all(tokens, sql))
+    room::for_tree(depth, count, || effort::bounded(count, || parse_all(tokens, sql)))
 }
 
 fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {

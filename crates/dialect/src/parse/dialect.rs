@@ -30,6 +30,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+use super::effort;
 use crate::rewrite::variadic_argument;
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
@@ -68,6 +69,9 @@ impl Dialect for ThalwegDialect {
     /// `-x`: the operand of the sign ends where operators follow that bind less tightly than `::`
     /// and `[…]`. The operand of `VARIADIC` is an argument.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
+        if let Err(error) = effort::attempt() {
+            return Some(Err(error));
+        }
         if is_trim(parser) {
             return Some(trim(parser));
         }

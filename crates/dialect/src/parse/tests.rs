@@ -160,3 +160,41 @@ fn what_the_parser_lets_through_runs_on_a_small_stack() {
         crate::testing::run(&sql).unwrap_or_else(|error| panic!("{}: {error:?}", &sql[..40]));
     }
 }
+
+/// The parser tries several ways to read each of these forms.
+const FORMS_TRIED_AGAIN: [&str; 22] = [
+    "cast(",
+    "try_cast(",
+    "convert(",
+    "position(",
+    "position(1 in position(",
+    "overlay(",
+    "substring(",
+    "ceil(",
+    "floor(",
+    "extract(year from ",
+    "trim(a from ",
+    "interval (",
+    "interval ",
+    "case when 1 then ",
+    "cast(case (",
+    "array[",
+    "not exists(select ",
+    "f(a => ",
+    "if(current_time(",
+    "case -",
+    "date (",
+    "(from in (",
+];
+
+#[test]
+fn a_mistake_in_nested_forms_is_found_without_trying_all_combinations() {
+    for form in FORMS_TRIED_AGAIN {
+        for levels in [1, 10, 40, 200] {
+            let sql = format!("SELECT {}1 1{}", form.repeat(levels), ")".repeat(levels));
+            let state = parse(&sql).unwrap_err().state();
+            let is_clear = [SqlState::SYNTAX_ERROR, SqlState::STATEMENT_TOO_COMPLEX];
+            assert!(is_clear.contains(&state), "{levels} times {form}: {state:?}");
+        }
+    }
+}
