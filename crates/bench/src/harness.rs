@@ -41,7 +41,7 @@ pub async fn run(workload: &Workload, options: &Options) -> Result<Findings> {
     let context = Context::new(options)?;
     let findings = (workload.run)(&context).await?;
     println!("\n{}", report::table(&findings.findings));
-    let path = kept(workload, options);
+    let path = findings_file(workload, options);
     let json = serde_json::to_vec_pretty(&findings).map_err(while_doing(path.display()))?;
     write(&path, &json)?;
     Ok(findings)
@@ -68,7 +68,7 @@ pub fn run_all(
         if !status.success() {
             return Err(Error::internal(format!("the workload {} failed", workload.name)));
         }
-        let path = kept(workload, options);
+        let path = findings_file(workload, options);
         let json = std::fs::read_to_string(&path).map_err(while_doing(path.display()))?;
         let findings = serde_json::from_str(&json).map_err(while_doing(path.display()))?;
         sections.push(Section { name: workload.name, about: workload.about, findings });
@@ -83,7 +83,7 @@ pub fn run_all(
 }
 
 /// File of a workload's findings, which passes them between processes.
-fn kept(workload: &Workload, options: &Options) -> PathBuf {
+fn findings_file(workload: &Workload, options: &Options) -> PathBuf {
     options.cache.join("findings").join(format!("{}.json", workload.name))
 }
 

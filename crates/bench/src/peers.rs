@@ -19,7 +19,7 @@ mod tarantool;
 mod thalweg;
 
 pub use ballista::Ballista;
-pub use cluster::{Cluster, ClusterOptions, Kept};
+pub use cluster::{Cluster, ClusterOptions, OnDisk};
 pub use daemon::Endpoint;
 pub use duckdb::DuckDb;
 pub use grpc::{GrpcBaseline, Pattern};

@@ -18,7 +18,7 @@ pub(crate) struct Replies {
 }
 
 /// The sending end, for the task that reads the server's replies.
-pub(crate) struct Told {
+pub(crate) struct ProgressSender {
     progress: watch::Sender<Progress>,
     failures: Failures,
 }
@@ -33,13 +33,16 @@ struct Progress {
     end: Option<Error>,
 }
 
-pub(crate) fn replies() -> (Told, Replies) {
-    let (told, progress) = watch::channel(Progress::default());
+pub(crate) fn replies() -> (ProgressSender, Replies) {
+    let (progress_sender, progress) = watch::channel(Progress::default());
     let failures = Failures::default();
-    (Told { progress: told, failures: Arc::clone(&failures) }, Replies { progress, failures })
+    (
+        ProgressSender { progress: progress_sender, failures: Arc::clone(&failures) },
+        Replies { progress, failures },
+    )
 }
 
-impl Told {
+impl ProgressSender {
     /// Announces that all rows before `durable` are written, except for the failed ones. Both are
     /// positions in the stream.
     pub(crate) fn advance(&self, durable: u64, failed: impl Iterator<Item = (u64, Failure)>) {
@@ -66,10 +69,11 @@ impl Replies {
 
     /// Waits until this many rows are acknowledged.
     pub(crate) async fn wait(&mut self, rows: u64) -> Result<(), Error> {
-        let told = self.progress.wait_for(|now| now.durable >= rows || now.end.is_some()).await;
-        let told = told.map_err(|_| ended())?;
-        match &told.end {
-            Some(end) if told.durable < rows => Err(end.clone()),
+        let progress_sender =
+            self.progress.wait_for(|now| now.durable >= rows || now.end.is_some()).await;
+        let progress_sender = progress_sender.map_err(|_| ended())?;
+        match &progress_sender.end {
+            Some(end) if progress_sender.durable < rows => Err(end.clone()),
             _ => Ok(()),
         }
     }

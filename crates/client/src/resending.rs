@@ -17,7 +17,7 @@ use tonic::metadata::AsciiMetadataValue;
 
 use crate::error::ended;
 use crate::messages::{Change, Item, messages};
-use crate::replies::Told;
+use crate::replies::ProgressSender;
 use crate::retry::{Tries, within};
 use crate::writer::ROWS_AHEAD;
 use crate::{Client, Error};
@@ -33,7 +33,7 @@ pub(crate) struct Resender {
     client: Client,
     name: AsciiMetadataValue,
     until: Option<Instant>,
-    told: Told,
+    progress_sender: ProgressSender,
     items: mpsc::Receiver<Item>,
     /// True if the writer was dropped, so that no more items will come.
     closed: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Resender {
     prelude: Vec<Item>,
     /// Unacknowledged items, the size of their rows in bytes, and how many of the items the current
     /// stream was sent.
-    kept: VecDeque<Item>,
+    unacknowledged: VecDeque<Item>,
     kept_bytes: usize,
     sent: usize,
     /// Number of acknowledged rows, now and when the current stream began.
@@ -68,17 +68,17 @@ impl Resender {
     pub(crate) async fn begin(
         client: &Client,
         items: mpsc::Receiver<Item>,
-        told: Told,
+        progress_sender: ProgressSender,
     ) -> Result<(), Error> {
         let mut resender = Resender {
             client: client.clone(),
             name: name()?,
             until: client.until(),
-            told,
+            progress_sender,
             items,
             closed: false,
             prelude: Vec::new(),
-            kept: VecDeque::new(),
+            unacknowledged: VecDeque::new(),
             kept_bytes: 0,
             sent: 0,
             acknowledged: 0,
@@ -107,7 +107,7 @@ impl Resender {
                 Err(end) => break end,
             };
         };
-        self.told.end(end);
+        self.progress_sender.end(end);
     }
 
     /// Opens the stream that continues after a lost one.
@@ -115,11 +115,11 @@ impl Resender {
     /// # Errors
     /// The reason why there is none, such as rows in flight that must not be sent twice.
     async fn go_on_behind(&mut self, lost: Error, tries: &mut Tries) -> Result<Stream, Error> {
-        let mut under_way = self.kept.iter().take(self.sent);
+        let mut under_way = self.unacknowledged.iter().take(self.sent);
         if lost.is_lost_connection() && !under_way.all(may_be_repeated) {
             return Err(lost);
         }
-        let sent = self.kept.iter().take(self.sent);
+        let sent = self.unacknowledged.iter().take(self.sent);
         let rows: usize = sent.map(|item| item.changes().len()).sum();
         self.sent_before = self.sent_before.max(self.acknowledged + rows as u64);
         tries.wait(lost).await?;
@@ -159,7 +159,7 @@ impl Resender {
         let Stream { sender, mut replies } = stream;
         let mut taken = Vec::with_capacity(ROWS_AT_ONCE);
         while !self.is_done() {
-            let unsent = self.kept.len() - self.sent;
+            let unsent = self.unacknowledged.len() - self.sent;
             let takes = unsent == 0 && !self.closed && self.kept_bytes < KEPT_BYTES;
             let count = unsent.min(ROWS_AT_ONCE);
             tokio::select! {
@@ -167,7 +167,7 @@ impl Resender {
                 reply = replies.message() => self.take(reply?.ok_or_else(ended)?),
                 room = sender.reserve_many(count), if unsent > 0 => {
                     let Ok(room) = room else { return Err(self.last_words(&mut replies).await) };
-                    for (place, item) in room.zip(self.kept.range(self.sent..)) {
+                    for (place, item) in room.zip(self.unacknowledged.range(self.sent..)) {
                         place.send(item.clone());
                     }
                     self.sent += count;
@@ -185,7 +185,7 @@ impl Resender {
 
     fn is_done(&self) -> bool {
         // Each row has a size above zero, so no kept bytes means no kept rows.
-        self.closed && self.kept_bytes == 0 && self.sent == self.kept.len()
+        self.closed && self.kept_bytes == 0 && self.sent == self.unacknowledged.len()
     }
 
     /// Reads the remaining replies, and returns the reason for the stream's end.
@@ -202,7 +202,7 @@ impl Resender {
     fn keep(&mut self, items: impl Iterator<Item = Item>) {
         for item in items {
             self.kept_bytes += bytes(&item);
-            self.kept.push_back(item);
+            self.unacknowledged.push_back(item);
         }
     }
 
@@ -216,9 +216,9 @@ impl Resender {
         let durable = begun_at + reply.durable;
         let mut failed = Vec::new();
         while self.sent > 0
-            && let Some(item) = self.kept.front()
+            && let Some(item) = self.unacknowledged.front()
             && self.acknowledged + item.changes().len() as u64 <= durable
-            && let Some(item) = self.kept.pop_front()
+            && let Some(item) = self.unacknowledged.pop_front()
         {
             self.sent -= 1;
             self.kept_bytes -= bytes(&item);
@@ -237,7 +237,7 @@ impl Resender {
             }
         }
         let failed = failed.into_iter().map(|failure| (failure.index, failure));
-        self.told.advance(self.acknowledged, failed);
+        self.progress_sender.advance(self.acknowledged, failed);
     }
 
     /// True for a failed removal that an earlier stream may already have done.

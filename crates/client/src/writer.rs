@@ -10,7 +10,7 @@ use tonic::Streaming;
 
 use crate::error::ended;
 use crate::messages::{Change, Item, Row, messages};
-use crate::replies::{Replies, Told, replies};
+use crate::replies::{ProgressSender, Replies, replies};
 use crate::resending::Resender;
 use crate::retry::within;
 use crate::{Client, Error};
@@ -56,16 +56,16 @@ impl Writer {
         let request = client.call(messages(waiting));
         let begun = async { Ok(client.records().write(request).await?.into_inner()) };
         let streaming = within(until, begun).await?;
-        let (told, replies) = replies();
-        tokio::spawn(follow(streaming, told, until));
+        let (progress_sender, replies) = replies();
+        tokio::spawn(follow(streaming, progress_sender, until));
         Ok(Writer { items, replies, tables: 0, rows: 0 })
     }
 
     /// Opens a stream that resends rows after a lost connection if that is safe.
     pub(crate) async fn open_resending(client: &Client) -> Result<Writer, Error> {
         let (items, waiting) = mpsc::channel(ROWS_AHEAD);
-        let (told, replies) = replies();
-        Resender::begin(client, waiting, told).await?;
+        let (progress_sender, replies) = replies();
+        Resender::begin(client, waiting, progress_sender).await?;
         Ok(Writer { items, replies, tables: 0, rows: 0 })
     }
 
@@ -197,17 +197,21 @@ impl IntoFuture for Written {
 }
 
 /// Forwards the server's replies until the stream ends.
-async fn follow(mut replies: Streaming<WriteResponse>, told: Told, until: Option<Instant>) {
+async fn follow(
+    mut replies: Streaming<WriteResponse>,
+    progress_sender: ProgressSender,
+    until: Option<Instant>,
+) {
     let end = loop {
         let reply = async { Ok(replies.message().await?) };
         match within(until, reply).await {
             Ok(Some(reply)) => {
                 let failed = reply.failures.into_iter().map(|failure| (failure.index, failure));
-                told.advance(reply.durable, failed);
+                progress_sender.advance(reply.durable, failed);
             }
             Ok(None) => break ended(),
             Err(error) => break error,
         }
     };
-    told.end(end);
+    progress_sender.end(end);
 }

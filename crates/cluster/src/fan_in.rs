@@ -12,7 +12,7 @@
 //! stops the workers. Unread data is not fetched, so memory stays within
 //! [`FanInOptions::unread_bytes`].
 
-mod first_first;
+mod bounded_polling;
 mod gather;
 mod hybrid;
 mod lane;

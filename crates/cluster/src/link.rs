@@ -4,13 +4,13 @@
 //! Dropping the call or the answer cancels it on both sides.
 //!
 //! Invariants: a node that is gone, hangs or is cut off is reported as an error that names it,
-//! within [`LinkOptions::silence`], and at once if [`SilentNodes`] know it already. A body is read
-//! no faster than its pieces are taken.
+//! within [`LinkOptions::silence`], and at once if [`UnresponsiveNodes`] know it already. A body is
+//! read no faster than its pieces are taken.
 
 mod answer;
 mod driver;
-mod kept;
-mod silent;
+mod reconnecting;
+mod unresponsive;
 
 use std::fmt;
 use std::io;
@@ -32,8 +32,8 @@ use crate::chunks::framed;
 use crate::security::Security;
 
 pub use answer::{Answer, damaged};
-pub use kept::KeptLink;
-pub use silent::SilentNodes;
+pub use reconnecting::ReconnectingLink;
+pub use unresponsive::UnresponsiveNodes;
 
 /// Options of connections: credentials, flow control and time limits.
 #[derive(Clone)]
@@ -117,7 +117,7 @@ struct Peer {
     /// The reason why this side gave up the connection, if it did.
     given_up: Mutex<Option<String>>,
     /// Receives the reason, so that other calls fail at once.
-    silent: Option<SilentNodes>,
+    silent: Option<UnresponsiveNodes>,
     closed: AtomicBool,
     /// Number of open calls.
     calls: AtomicUsize,
@@ -146,7 +146,7 @@ impl Drop for Open {
 }
 
 impl Peer {
-    fn new(name: NodeName, silent: Option<SilentNodes>) -> Peer {
+    fn new(name: NodeName, silent: Option<UnresponsiveNodes>) -> Peer {
         Peer {
             name,
             given_up: Mutex::default(),

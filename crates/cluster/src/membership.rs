@@ -19,7 +19,7 @@ use thalweg_types::{Error, Result, SqlState};
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
 
-use crate::link::{DESCRIBE, KeptLink, Link, LinkOptions, NodeName};
+use crate::link::{DESCRIBE, Link, LinkOptions, NodeName, ReconnectingLink};
 use crate::map::{Moving, ShardMap, SharedMap, entry, name, process};
 
 /// Interval of a worker's reports, in a small cluster.
@@ -47,7 +47,7 @@ pub enum Making {
         link: LinkOptions,
     },
     /// Another gateway makes it.
-    At(KeptLink),
+    At(ReconnectingLink),
 }
 
 /// A worker that joins.
@@ -196,9 +196,9 @@ async fn take_over(map: &SharedMap, reply: &JoinReply) -> Result<Arc<ShardMap>> 
 
 /// A link to a gateway.
 #[must_use]
-pub fn gateway(address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+pub fn gateway(address: SocketAddr, options: &Arc<LinkOptions>) -> ReconnectingLink {
     // Gateways have no numbers. The address identifies the gateway.
-    KeptLink::new(NodeName { id: 0, address }, Arc::clone(options))
+    ReconnectingLink::new(NodeName { id: 0, address }, Arc::clone(options))
 }
 
 /// The membership role of a gateway that forwards to the one at an address.
@@ -211,7 +211,7 @@ pub fn maker(address: SocketAddr, options: &Arc<LinkOptions>) -> Making {
 /// report.
 pub async fn keep_joining(
     joining: Joining,
-    gateways: Vec<KeptLink>,
+    gateways: Vec<ReconnectingLink>,
     map: SharedMap,
     mut each: impl FnMut(SocketAddr, Result<Arc<ShardMap>>),
 ) {
@@ -239,7 +239,11 @@ fn join_again_after(workers: usize) -> Duration {
     (JOIN_EVERY * workers / JOINS_A_SECOND).max(JOIN_EVERY)
 }
 
-async fn join(joining: &Joining, gateway: &KeptLink, map: &SharedMap) -> Result<Arc<ShardMap>> {
+async fn join(
+    joining: &Joining,
+    gateway: &ReconnectingLink,
+    map: &SharedMap,
+) -> Result<Arc<ShardMap>> {
     let request = joining.request(map.current().version());
     let reply: JoinReply = gateway.link().await?.0.ask(JOIN, &request).await?;
     take_over(map, &reply).await

@@ -4,7 +4,7 @@
 //! encoded nor copied on the way out.
 
 mod accept;
-mod gathered;
+mod write_coalescing;
 
 use std::convert::Infallible;
 use std::sync::Arc;

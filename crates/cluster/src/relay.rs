@@ -23,7 +23,7 @@ use crate::link::Answer;
 use crate::node::answer as response;
 
 pub use parts::{COUNT_BYTES, Part, Parts};
-pub use strip::pour;
+pub use strip::write_messages;
 
 /// The way of rows from a worker to a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use thalweg_protocol::cluster::{FetchRequest, ShardMap as WireMap};
 use thalweg_types::{Bucket, Result, SqlState};
 
 use crate::fan_in::{FanIn, Mode, Question, Reader, Times};
-use crate::link::{KeptLink, LinkOptions, NodeName};
+use crate::link::{LinkOptions, NodeName, ReconnectingLink};
 use crate::map::{ShardMap, SharedMap};
 
 const PUT_MAP: &str = "/thalweg.cluster.v1.Worker/PutMap";
@@ -114,7 +114,7 @@ impl Scatter {
 
     async fn give_map(&self, worker: &NodeName) -> Result<ShardMap> {
         // This is rare, so it uses a separate link on the current runtime.
-        let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        let link = ReconnectingLink::new(worker.clone(), Arc::clone(&self.options));
         let own = self.map.current().to_wire();
         let newest: WireMap = link.link().await?.0.ask(PUT_MAP, &own).await?;
         ShardMap::from_wire(&newest)

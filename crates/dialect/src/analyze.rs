@@ -8,8 +8,8 @@ mod float_equality;
 mod input_order;
 pub(crate) mod interval_order;
 mod limits;
-mod missing;
-mod moments;
+mod scalar_subqueries;
+mod timestamp_comparisons;
 mod two_lists;
 mod unions;
 mod unknown;
@@ -119,9 +119,9 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         other => interval_order::compared(other, schema)?
             .or_else(|| uuid_literal::canonical(other, schema))
             .or_else(|| float_equality::of_values(other, schema))
-            .or_else(|| moments::in_micros(other, schema))
+            .or_else(|| timestamp_comparisons::in_micros(other, schema))
             .or_else(|| two_lists::apart(other, schema))
-            .or_else(|| missing::told(other))
+            .or_else(|| scalar_subqueries::nullable_subquery(other))
             .or_else(|| filtered_arguments(other)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))

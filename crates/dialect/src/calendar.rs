@@ -89,7 +89,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    pub(crate) fn told(self, type_name: &str, text: &str) -> Error {
+    pub(crate) fn into_error(self, type_name: &str, text: &str) -> Error {
         match self {
             Refusal::Syntax => crate::errors::invalid_text(type_name, text),
             Refusal::Field => Error::new(

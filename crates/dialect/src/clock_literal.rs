@@ -22,7 +22,7 @@ use crate::types::{self, arrow_field, arrow_type};
 
 /// True if a literal of a date or timestamp with this text depends on the clock, as `today` does.
 #[must_use]
-pub fn is_told_by_clock(text: &str) -> bool {
+pub fn depends_on_clock(text: &str) -> bool {
     ClockWord::of(text).is_some()
 }
 
@@ -132,7 +132,7 @@ impl ScalarUDFImpl for ClockLiteral {
         };
         let value = self.at(began.timestamp_micros());
         let value =
-            value.map_err(|refusal| external(refusal.told(self.type_name(), &self.text)))?;
+            value.map_err(|refusal| external(refusal.into_error(self.type_name(), &self.text)))?;
         Ok(ExprSimplifyResult::Simplified(Expr::Literal(value, None)))
     }
 

@@ -3,8 +3,8 @@
 //! DataFusion reports most mistakes as sentences. This module recognises the sentences that clients
 //! meet. Any other sentence keeps its wording, without DataFusion's own prefixes.
 
-mod place;
 mod planning;
+mod position;
 mod syntax;
 mod values;
 
@@ -43,10 +43,10 @@ fn translate(error: &DataFusionError, sql: &str) -> Error {
         DataFusionError::Context(_, inner) => translate(inner, sql),
         DataFusionError::Shared(inner) => translate(inner, sql),
         DataFusionError::Diagnostic(diagnostic, inner) => {
-            let told = translate(inner, sql);
+            let error_text = translate(inner, sql);
             match place_of(diagnostic, sql) {
-                Some(position) => told.with_position(position),
-                None => told,
+                Some(position) => error_text.with_position(position),
+                None => error_text,
             }
         }
         DataFusionError::Collection(errors) => errors.first().map_or_else(
@@ -106,8 +106,8 @@ fn known(source: &Source, sql: &str) -> Option<Error> {
 /// Spill files are the only files that statements themselves read and write.
 fn from_io(error: &std::io::Error, sql: &str) -> Error {
     use std::io::ErrorKind;
-    if let Some(told) = error.get_ref().and_then(|source| known(source, sql)) {
-        return told;
+    if let Some(error_text) = error.get_ref().and_then(|source| known(source, sql)) {
+        return error_text;
     }
     let message = error.to_string();
     if message.contains("used disk space during the spilling process has exceeded") {
@@ -136,7 +136,7 @@ fn from_schema(error: &SchemaError, sql: &str) -> Error {
         SchemaError::FieldNotFound { field, valid_fields } => {
             planning::unknown_column(field, valid_fields, sql)
         }
-        SchemaError::AmbiguousReference { field } => place::at_name(
+        SchemaError::AmbiguousReference { field } => position::at_name(
             Error::new(
                 SqlState::AMBIGUOUS_COLUMN,
                 format!("column reference \"{}\" is ambiguous", field.name),
@@ -170,11 +170,11 @@ fn out_of_memory(message: &str) -> Error {
         message.contains(&format!("({name})"))
     };
     let setting = settings.iter().find(named).unwrap_or(&"database.memory_limit");
-    let told = match operator {
+    let error_text = match operator {
         Some(operator) => format!("out of memory in {operator}"),
         None => "out of memory".to_string(),
     };
-    Error::new(SqlState::OUT_OF_MEMORY, told)
+    Error::new(SqlState::OUT_OF_MEMORY, error_text)
         .with_detail(clean(message))
         .with_hint(format!("Raise {setting}, or let the statement read fewer rows."))
 }
@@ -210,7 +210,7 @@ fn clean(message: &str) -> String {
 
 fn place_of(diagnostic: &Diagnostic, sql: &str) -> Option<usize> {
     let start = diagnostic.span?.start;
-    Some(place::of_location(sql, start.line, start.column))
+    Some(position::of_location(sql, start.line, start.column))
 }
 
 #[cfg(test)]

@@ -4,11 +4,15 @@
 
 mod alternatives;
 mod array;
+mod array_agg;
 mod array_remove;
 mod average;
+mod bounded_output;
 mod bytes;
 mod cast_marker;
 mod catalog;
+mod concatenation;
+mod date_pattern;
 mod datetime;
 mod define;
 mod degrees;
@@ -16,32 +20,28 @@ mod escapes;
 mod extract;
 mod extreme;
 pub(crate) mod float_frames;
-mod gathering;
-mod guarded;
+mod group_values;
 mod hashing;
 mod identifiers;
 mod interval_fields;
-mod joined;
 mod json;
 mod limited;
-mod made;
 mod make;
 mod math;
-mod missing;
 mod normal_forms;
+mod nullable_marker;
 mod number_pattern;
 mod ordered_set;
 mod overlaps;
-mod pattern;
+mod overrides;
+mod padding;
 mod percentile_cont;
-mod pieces;
 mod regexp;
 mod regression;
-mod replaced;
 mod rounding;
 mod series;
 mod session;
-mod sized;
+mod size_checked;
 pub(crate) mod statement_time;
 mod text;
 mod timezone;
@@ -58,12 +58,12 @@ use crate::arithmetic::sum::CheckedSum;
 use crate::rewrite::{CaseResults, IntegerLiterals};
 
 pub use average::exact_averages;
+pub(crate) use concatenation::{concatenation, is_concatenation};
 pub(crate) use define::{Compute, Function};
 pub(crate) use interval_fields::part_name;
-pub(crate) use joined::{concatenation, is_concatenation};
 pub(crate) use limited::{WITH_TIES, WITHIN_LIMIT};
-pub(crate) use missing::MAY_BE_MISSING;
-pub(crate) use replaced::replace;
+pub(crate) use nullable_marker::MAY_BE_MISSING;
+pub(crate) use overrides::replace;
 pub use series::{Series, series_counts};
 pub use truncate::even_unit;
 
@@ -82,21 +82,21 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         degrees::functions(),
         escapes::functions(),
         extract::functions(),
-        guarded::functions(),
+        size_checked::functions(),
         hashing::functions(),
         identifiers::functions(),
         interval_fields::functions(),
-        joined::functions(),
+        concatenation::functions(),
         json::functions(),
         limited::functions(),
-        missing::functions(),
+        nullable_marker::functions(),
         make::functions(),
         normal_forms::functions(),
         overlaps::functions(),
         regexp::functions(),
         rounding::functions(),
         series::functions(),
-        sized::functions(),
+        padding::functions(),
         timezone::functions(),
         truncate::functions(),
     ]
@@ -113,7 +113,7 @@ pub(crate) fn aggregate() -> Vec<Arc<AggregateUDF>> {
     functions.push(Arc::new(AggregateUDF::from(CheckedSum::default())));
     functions.push(average::function());
     functions.extend(extreme::functions());
-    functions.push(gathering::function());
+    functions.push(array_agg::function());
     functions.push(percentile_cont::function());
     functions.extend(regression::functions());
     functions

@@ -12,24 +12,24 @@ mod cast;
 mod cast_function;
 mod clock_literal;
 mod common_type;
+pub mod complete_types;
 pub mod errors;
 mod functions;
 pub mod guards;
 mod optimize;
 pub mod parse;
 pub mod rewrite;
-pub mod stop;
+pub mod statement_control;
 pub mod system_types;
 #[cfg(test)]
 mod testing;
-pub mod told_types;
 pub mod types;
 mod wrapping;
 mod zone;
 
 pub use analyze::with_operand_types;
 pub use cast::to_text;
-pub use clock_literal::is_told_by_clock;
+pub use clock_literal::depends_on_clock;
 pub use functions::statement_time::begin_statement;
 pub use functions::{Series, even_unit, exact_averages, series_counts};
 

@@ -1,9 +1,9 @@
 //! Optimizer passes that make plans cheaper without changing their meaning, a place where constants
 //! are folded, and guards around DataFusion's passes that would change the meaning of a plan.
 
-mod days;
+mod constant_having;
+mod date_comparisons;
 mod many_joins;
-mod rows_of_none;
 mod sums_of_sums;
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-pub(crate) use self::days::CompareDays;
+pub(crate) use self::date_comparisons::CompareDays;
 
 type Pass = Arc<dyn OptimizerRule + Send + Sync>;
 
@@ -26,7 +26,7 @@ pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
     let guarded = |pass: Pass| -> Pass {
         let guard: Guard = match pass.name() {
             many_joins::GUARDED => many_joins::rewrite,
-            rows_of_none::GUARDED => rows_of_none::rewrite,
+            constant_having::GUARDED => constant_having::rewrite,
             sums_of_sums::GUARDED => sums_of_sums::rewrite,
             _ => return pass,
         };

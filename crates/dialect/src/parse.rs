@@ -13,12 +13,12 @@ mod explain;
 mod fetch;
 mod intervals;
 mod literal;
-mod place;
+mod parser_stack;
 mod redact;
 mod refuse;
 mod roles;
-mod room;
-mod steps;
+mod source_positions;
+mod token_steps;
 mod transactions;
 mod windows;
 
@@ -35,8 +35,8 @@ use self::dialect::ThalwegDialect;
 use crate::errors;
 pub use cursors::is_move;
 pub(crate) use intervals::interval_parts;
-pub(crate) use place::{Places, character_at};
 pub use redact::{may_hold_password, without_passwords};
+pub(crate) use source_positions::{SourcePositions, character_at};
 
 /// Limit of the parser's recursion. A parenthesis takes up to four levels, and [`depth`] bounds
 /// those before.
@@ -70,11 +70,11 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         .map_err(|error| errors::from_tokenizer(&error, sql))?;
     let depth = depth::check(&tokens)?;
     let count = tokens.len();
-    room::for_tree(depth, count, || effort::bounded(count, || parse_all(tokens, sql)))
+    parser_stack::for_tree(depth, count, || effort::bounded(count, || parse_all(tokens, sql)))
 }
 
 fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
-    let mut places = Places::new(sql);
+    let mut places = SourcePositions::new(sql);
     let mut statements = Vec::new();
     // Tokens are moved and not copied: one may be a text of hundreds of megabytes.
     let mut tokens = tokens.into_iter();
@@ -136,14 +136,14 @@ fn parse_part<T>(
         .tokenize_with_location()
         .map_err(|error| errors::from_tokenizer(&error, text))?;
     let depth = depth::check(&tokens)?;
-    room::for_tree(depth, tokens.len(), || {
+    parser_stack::for_tree(depth, tokens.len(), || {
         let mut parser = Parser::new(&PostgreSqlDialect {})
             .with_tokens_with_locations(tokens)
             .with_recursion_limit(NESTING_MAX);
-        let told =
+        let error_text =
             |error| errors::from_datafusion(DataFusionError::SQL(Box::new(error), None), text);
-        let part = parse(&mut parser).map_err(told)?;
-        parser.expect_token(&Token::EOF).map_err(told)?;
+        let part = parse(&mut parser).map_err(error_text)?;
+        parser.expect_token(&Token::EOF).map_err(error_text)?;
         Ok(part)
     })
 }

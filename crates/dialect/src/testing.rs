@@ -22,10 +22,10 @@ pub(crate) fn run(sql: &str) -> Result<Vec<RecordBatch>> {
     runtime.block_on(async {
         let context = context();
         let parsed = parse::parse_single(sql)?;
-        let told = |error| errors::from_datafusion(error, sql);
-        let plan = context.state().statement_to_plan(parsed.statement).await.map_err(told)?;
-        let frame = context.execute_logical_plan(plan).await.map_err(told)?;
-        frame.collect().await.map_err(told)
+        let error_text = |error| errors::from_datafusion(error, sql);
+        let plan = context.state().statement_to_plan(parsed.statement).await.map_err(error_text)?;
+        let frame = context.execute_logical_plan(plan).await.map_err(error_text)?;
+        frame.collect().await.map_err(error_text)
     })
 }
 

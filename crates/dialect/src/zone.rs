@@ -62,7 +62,7 @@ impl Zone {
     }
 
     /// The argument of `AT TIME ZONE`: a name, or an offset that counts to the west, as in POSIX.
-    pub(crate) fn given(text: &str) -> Result<Zone, Error> {
+    pub(crate) fn of_zone_argument(text: &str) -> Result<Zone, Error> {
         let text = text.trim();
         let digits = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
         let offset = match digits.chars().next() {
@@ -73,8 +73,8 @@ impl Zone {
             _ => None,
         };
         Zone::named(text).or(offset).ok_or_else(|| {
-            let told = format!("time zone \"{text}\" not recognized");
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+            let error_text = format!("time zone \"{text}\" not recognized");
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
         })
     }
 
@@ -82,22 +82,22 @@ impl Zone {
     /// and has a sign.
     pub(crate) fn of_argument(text: &str) -> Result<Zone, Error> {
         let invalid = || {
-            let told = format!("invalid input syntax for type numeric time zone: \"{text}\"");
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+            let error_text = format!("invalid input syntax for type numeric time zone: \"{text}\"");
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
         };
         match text.chars().next() {
             Some('+' | '-') => parse_offset(text).map(Zone::Fixed).map_err(|_| invalid()),
             Some('0'..='9') => Err(invalid()
                 .with_hint("Numeric time zones must have \"-\" or \"+\" as first character.")),
-            _ => Zone::given(text),
+            _ => Zone::of_zone_argument(text),
         }
     }
 
     /// An offset as an interval, which counts to the east.
     pub(crate) fn of_interval(interval: IntervalMonthDayNano) -> Result<Zone, Error> {
         if interval.months != 0 || interval.days != 0 {
-            let told = "interval time zone must not include months or days";
-            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+            let error_text = "interval time zone must not include months or days";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text));
         }
         Ok(Zone::Fixed(interval.nanoseconds / (MICROS_PER_SECOND * 1_000)))
     }
@@ -169,7 +169,7 @@ mod tests {
             assert!(Zone::named(name).is_some(), "{name}");
         }
         assert!(Zone::named("Nowhere/Land").is_none());
-        assert!(Zone::given("+02").is_ok_and(|zone| zone.offset_at_utc(0) == -7_200));
-        assert!(Zone::given("nonsense").is_err());
+        assert!(Zone::of_zone_argument("+02").is_ok_and(|zone| zone.offset_at_utc(0) == -7_200));
+        assert!(Zone::of_zone_argument("nonsense").is_err());
     }
 }

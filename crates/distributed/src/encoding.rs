@@ -19,14 +19,14 @@ use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::row_form::Kind;
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::copying;
+use crate::copy_options;
 use crate::rows::{self, Cuts, MESSAGE_BYTES, RowWriter};
 
 /// Encodes batches message by message, so that no more than one message waits for the network.
 pub(crate) enum Encoding {
     Arrow { schema: SchemaRef, writer: Option<RowWriter>, cuts: Cuts },
-    Rows { told: SchemaRef, encoder: Encoder, batch: Option<(Rows, usize)> },
-    Flight { told: SchemaRef, encoder: flight::Encoder, cuts: Cuts, frames: VecDeque<Frame> },
+    Rows { described: SchemaRef, encoder: Encoder, batch: Option<(Rows, usize)> },
+    Flight { described: SchemaRef, encoder: flight::Encoder, cuts: Cuts, frames: VecDeque<Frame> },
 }
 
 /// Encodes each row as a PostgreSQL message.
@@ -76,30 +76,30 @@ impl Encoding {
         let Some(form) = form else {
             return Ok(Encoding::Arrow { schema, writer: None, cuts: Cuts::default() });
         };
-        let (told, _) = rows::decode(&form.columns)?;
-        if told.fields().len() != schema.fields().len() {
+        let (described, _) = rows::decode(&form.columns)?;
+        if described.fields().len() != schema.fields().len() {
             return Err(no_form());
         }
         match &form.kind {
-            Some(Kind::DataRows(rows)) if rows.binary.len() == told.fields().len() => {
+            Some(Kind::DataRows(rows)) if rows.binary.len() == described.fields().len() => {
                 let format = |is_binary: &bool| match is_binary {
                     true => ValueFormat::Binary,
                     false => ValueFormat::Text,
                 };
                 let formats = rows.binary.iter().map(format).collect();
-                let encoder = Encoder::DataRow(RowEncoder::new(Arc::clone(&told), formats));
-                Ok(Encoding::Rows { told, encoder, batch: None })
+                let encoder = Encoder::DataRow(RowEncoder::new(Arc::clone(&described), formats));
+                Ok(Encoding::Rows { described, encoder, batch: None })
             }
             Some(Kind::CopyData(copy)) => {
-                let encoder = CopyEncoder::new(&told, &copying::from_wire(copy)?)?;
-                Ok(Encoding::Rows { told, encoder: Encoder::CopyData(encoder), batch: None })
+                let encoder = CopyEncoder::new(&described, &copy_options::from_wire(copy)?)?;
+                Ok(Encoding::Rows { described, encoder: Encoder::CopyData(encoder), batch: None })
             }
             Some(Kind::Flight(_)) => {
                 let fields: Vec<_> =
-                    told.fields().iter().map(|field| flight::wire_field(field)).collect();
+                    described.fields().iter().map(|field| flight::wire_field(field)).collect();
                 let encoder = flight::Encoder::new(Arc::new(Schema::new(fields)))?;
                 let (cuts, frames) = (Cuts::default(), VecDeque::new());
-                Ok(Encoding::Flight { told, encoder, cuts, frames })
+                Ok(Encoding::Flight { described, encoder, cuts, frames })
             }
             _ => Err(no_form()),
         }
@@ -115,16 +115,16 @@ impl Encoding {
     /// # Errors
     /// If its values have no such form.
     pub(crate) fn take(&mut self, batch: RecordBatch) -> Result<()> {
-        let shown = |batch: &RecordBatch, told: &SchemaRef| {
-            thalweg_query::shown(batch, told).map_err(|error| from_datafusion(error, ""))
+        let shown = |batch: &RecordBatch, described: &SchemaRef| {
+            thalweg_query::shown(batch, described).map_err(|error| from_datafusion(error, ""))
         };
         match self {
             Encoding::Arrow { cuts, .. } => *cuts = Cuts::of(batch, MESSAGE_BYTES),
-            Encoding::Rows { told, encoder, batch: next } => {
-                *next = Some((encoder.batch(&shown(&batch, told)?)?, 0));
+            Encoding::Rows { described, encoder, batch: next } => {
+                *next = Some((encoder.batch(&shown(&batch, described)?)?, 0));
             }
-            Encoding::Flight { told, cuts, .. } => {
-                *cuts = Cuts::of(shown(&batch, told)?, MESSAGE_BYTES);
+            Encoding::Flight { described, cuts, .. } => {
+                *cuts = Cuts::of(shown(&batch, described)?, MESSAGE_BYTES);
             }
         }
         Ok(())

@@ -8,7 +8,7 @@
 //!
 //! If only the scan is left of a plan, perhaps with a limit, its rows can be relayed without
 //! decoding them. Other plans run here or in stages. In joins that run here, scans wait for
-//! semi-join filters ([`reduced`]).
+//! semi-join filters ([`with_semi_join_filters`]).
 //!
 //! A group whose key contains the shard key lies on one worker. So that worker runs the whole
 //! aggregate, and the steps over its groups.
@@ -41,11 +41,11 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{MergedGroups, RECOMPUTED, reduced, with_windows_counted};
+use thalweg_query::{MergedGroups, RECOMPUTED, with_semi_join_filters, with_window_memory};
 
 use crate::codec::{Writer, is_known_aggregate};
-use crate::groups::merged;
 use crate::lanes::in_lanes;
+use crate::merge_groups::merged;
 use crate::relayed::only_scan;
 use crate::scan::{REMOTE, RemoteScan};
 use crate::stages::RunAsStages;
@@ -91,9 +91,10 @@ impl PhysicalOptimizerRule for FoldIntoScans {
         match relayed(&plan)? {
             Some(plan) => Ok(plan),
             None => {
-                let reduced = reduced(&self.stages.planned(plan, config)?, REMOTE)?;
+                let with_semi_join_filters =
+                    with_semi_join_filters(&self.stages.planned(plan, config)?, REMOTE)?;
                 let lanes = config.execution.target_partitions;
-                merged(in_lanes(with_windows_counted(reduced)?, lanes)?)
+                merged(in_lanes(with_window_memory(with_semi_join_filters)?, lanes)?)
             }
         }
     }
@@ -166,10 +167,10 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     }
     let mut writer = scan.writer.clone();
     let one = scan.streams().len() == 1;
-    let Some((step, told)) = step(plan, &child.schema(), one, &mut writer) else {
+    let Some((step, step_text)) = step(plan, &child.schema(), one, &mut writer) else {
         return Ok(None);
     };
-    Ok(Some(Arc::new(scan.with_step(step, told, writer, plan))))
+    Ok(Some(Arc::new(scan.with_step(step, step_text, writer, plan))))
 }
 
 /// Removes a merge over one stream, whose rows arrive in the merge's order anyway.
@@ -300,7 +301,7 @@ fn step(
         let step = wire::Filter {
             predicate: Some(writer.expression(predicate, over)?),
             projects: filter.projection().is_some(),
-            columns: places(columns)?,
+            columns: column_positions(columns)?,
             fetch: filter.fetch().map(|fetch| fetch as u64),
         };
         return Some((Kind::Filter(step), format!("filter {predicate}")));
@@ -329,12 +330,12 @@ fn step(
     }
     let limit = plan.downcast_ref::<GlobalLimitExec>().filter(|_| one)?;
     let fetch = limit.fetch().map(|fetch| fetch as u64);
-    let told = fetch.map_or("all".to_owned(), |fetch| fetch.to_string());
+    let step_text = fetch.map_or("all".to_owned(), |fetch| fetch.to_string());
     let step = wire::Limit { skip: limit.skip() as u64, fetch };
-    Some((Kind::Limit(step), format!("limit {told} offset {}", limit.skip())))
+    Some((Kind::Limit(step), format!("limit {step_text} offset {}", limit.skip())))
 }
 
-fn places(columns: &[usize]) -> Option<Vec<u32>> {
+fn column_positions(columns: &[usize]) -> Option<Vec<u32>> {
     columns.iter().map(|column| u32::try_from(*column).ok()).collect()
 }
 
@@ -386,8 +387,8 @@ fn aggregated(
     }
     let names: Vec<&str> = aggregate.aggr_expr().iter().map(|call| call.name()).collect();
     let half = if partial { "partial " } else { "" };
-    let told = format!("{half}aggregate [{}] by [{}]", names.join(", "), told_keys.join(", "));
-    Some((Kind::Aggregate(wire::Aggregate { partial, keys, calls }), told))
+    let step_text = format!("{half}aggregate [{}] by [{}]", names.join(", "), told_keys.join(", "));
+    Some((Kind::Aggregate(wire::Aggregate { partial, keys, calls }), step_text))
 }
 
 fn sorted(
@@ -408,9 +409,9 @@ fn sorted(
         });
     }
     let fetch = sort.fetch().map(|fetch| fetch as u64);
-    let told = match fetch {
+    let step_text = match fetch {
         None => format!("sort {}", sort.expr()),
         Some(fetch) => format!("top {fetch} by {}", sort.expr()),
     };
-    Some((Kind::Sort(wire::Sort { keys, fetch }), told))
+    Some((Kind::Sort(wire::Sort { keys, fetch }), step_text))
 }

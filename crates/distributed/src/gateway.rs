@@ -1,16 +1,16 @@
 //! The gateway's side: connections to the workers of the map, and requests of its database.
 
-pub(crate) mod asking;
-mod finding;
+mod bulk_load;
 mod followers;
 pub(crate) mod following;
-mod keyed;
-mod loading;
-mod looking;
+mod key_lookups;
+mod keyed_writes;
 mod presence;
+mod row_changes;
 pub(crate) mod service;
-mod system;
-mod writing;
+mod system_tables;
+pub(crate) mod worker_calls;
+mod worker_polling;
 
 use std::collections::HashMap;
 use std::hash::RandomState;
@@ -24,14 +24,15 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
 use parking_lot::{Mutex, RwLock};
-use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName, SilentNodes};
+use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink, UnresponsiveNodes};
 use thalweg_cluster::map::SharedMap;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
-    Again, Consent, Database, Definition, Durability, EncodedStream, Gathering, Holders, KeySearch,
-    KeyedWriter, Load, PhysicalRule, RowForm, Unity, WorkerScan, Workers, Write,
+    AtomicScope, Database, Definition, DefinitionQuorum, Durability, EncodedStream, Gathering,
+    Holders, KeySearch, KeyedWriter, Load, PhysicalRule, Rebound, RowForm, WorkerScan, Workers,
+    Write,
 };
 use thalweg_types::{ColumnId, Error, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -39,8 +40,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::followers::Followers;
 use self::following::Following;
-use self::looking::{keep_looking, look};
 use self::presence::Presence;
+use self::worker_polling::{keep_looking, look};
 use crate::fold::FoldIntoScans;
 use crate::relayed::{self, only_scan};
 use crate::scan::RemoteScan;
@@ -84,9 +85,9 @@ pub(crate) struct Shared {
     map: SharedMap,
     clock: Arc<dyn Clock>,
     options: LinkOptions,
-    links: Mutex<HashMap<NodeName, KeptLink>>,
+    links: Mutex<HashMap<NodeName, ReconnectingLink>>,
     /// Workers that do not answer. Calls to them fail at once instead of waiting.
-    silent: SilentNodes,
+    silent: UnresponsiveNodes,
     /// Connections for tasks of stages.
     peers: Peers,
     /// All definitions, in their order.
@@ -144,7 +145,7 @@ impl Gateway {
             .build()
             .map_err(|error| Error::internal("no threads for links").with_source(error))?;
         let seed = database.env().random.next_u64() << 16;
-        let silent = SilentNodes::new(map.clone(), &link);
+        let silent = UnresponsiveNodes::new(map.clone(), &link);
         let shared = Arc::new(Shared {
             peers: Peers::new(map.clone(), &link, silent.clone(), runtime.handle().clone()),
             silent,
@@ -194,30 +195,34 @@ impl Workers for Gateway {
         Ok(Arc::new(RemoteScan::new(&self.shared, scan)?))
     }
 
-    fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again> {
-        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Again::Other) };
-        Ok(match scan.again(gathering)? {
-            Some(scan) => Again::Scan(Arc::new(scan)),
-            None => Again::Outgrown,
+    fn rebound(
+        &self,
+        operator: &Arc<dyn ExecutionPlan>,
+        gathering: Gathering,
+    ) -> PlanResult<Rebound> {
+        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Rebound::Other) };
+        Ok(match scan.rebound(gathering)? {
+            Some(scan) => Rebound::Scan(Arc::new(scan)),
+            None => Rebound::Outgrown,
         })
     }
 
-    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Again> {
-        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Again::Other) };
+    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Rebound> {
+        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Rebound::Other) };
         Ok(match scan.same_again()? {
-            Some(scan) => Again::Scan(Arc::new(scan)),
-            None => Again::Outgrown,
+            Some(scan) => Rebound::Scan(Arc::new(scan)),
+            None => Rebound::Outgrown,
         })
     }
 
     fn encoded(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
-        told: &SchemaRef,
+        outcome: &SchemaRef,
         form: &RowForm,
     ) -> Result<Option<EncodedStream>> {
         match only_scan(plan).filter(|(scan, _)| scan.is_relayed()) {
-            Some((scan, window)) => relayed::encoded(scan, window, told, form),
+            Some((scan, window)) => relayed::encoded(scan, window, outcome, form),
             None => Ok(None),
         }
     }
@@ -250,9 +255,9 @@ impl Workers for Gateway {
     ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>> {
         async move {
             match name {
-                "nodes" => Some(system::nodes(&self.status().await)),
-                "gateways" => Some(system::gateways(&self.shared.gateways())),
-                "buckets" => Some(system::buckets(&self.shared.map().current())),
+                "nodes" => Some(system_tables::nodes(&self.status().await)),
+                "gateways" => Some(system_tables::gateways(&self.shared.gateways())),
+                "buckets" => Some(system_tables::buckets(&self.shared.map().current())),
                 _ => None,
             }
         }
@@ -262,7 +267,7 @@ impl Workers for Gateway {
     fn can_define<'a>(
         &'a self,
         definition: &'a Definition,
-        consent: Consent,
+        quorum: DefinitionQuorum,
     ) -> BoxFuture<'a, Result<()>> {
         let (shared, definition) = (Arc::clone(&self.shared), definition.clone());
         self.on_links(async move {
@@ -287,7 +292,7 @@ impl Workers for Gateway {
                     Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
                         // An absent worker follows when it is back, unless the definition has to
                         // check its rows.
-                        if consent == Consent::Owners && *buckets > 0 {
+                        if quorum == DefinitionQuorum::Owners && *buckets > 0 {
                             return Err(needs_rows_of(&error));
                         }
                     }
@@ -301,7 +306,7 @@ impl Workers for Gateway {
     fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()> {
         self.shared.definitions.write().push(definition.clone());
         let (shared, number) = (Arc::clone(&self.shared), definition.number);
-        let told = self.on_links(async move {
+        let outcome = self.on_links(async move {
             // Workers reject requests of gateways that are behind, so the following gateways get it
             // first.
             shared.followers.follow(number, &*shared.clock).await;
@@ -314,30 +319,32 @@ impl Workers for Gateway {
             Ok(())
         });
         // A worker that did not get it receives it before its next request.
-        told.map(drop).boxed()
+        outcome.map(drop).boxed()
     }
 
     fn write(
         &self,
         writes: Vec<Write>,
-        unity: Unity,
+        atomic_scope: AtomicScope,
         durability: Durability,
     ) -> BoxFuture<'_, Result<()>> {
         let shared = Arc::clone(&self.shared);
-        self.on_links(async move { writing::write(&shared, writes, unity, durability).await })
+        self.on_links(
+            async move { row_changes::write(&shared, writes, atomic_scope, durability).await },
+        )
     }
 
     fn load(&self, table: Arc<TableSchema>) -> Box<dyn Load> {
-        Box::new(loading::Loading::new(&self.shared, table))
+        Box::new(bulk_load::BulkLoad::new(&self.shared, table))
     }
 
     fn keyed_writer(&self) -> Box<dyn KeyedWriter> {
-        Box::new(keyed::KeyedStream::new(&self.shared))
+        Box::new(keyed_writes::KeyedStream::new(&self.shared))
     }
 
     fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>> {
         let shared = Arc::clone(&self.shared);
-        self.on_links(async move { finding::find(&shared, &search).await })
+        self.on_links(async move { key_lookups::find(&shared, &search).await })
     }
 }
 

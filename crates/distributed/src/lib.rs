@@ -12,15 +12,16 @@
 //! same either way. The executors of the two sides do not know of each other.
 
 mod codec;
-mod copying;
+mod copy_options;
 mod encoding;
 mod fold;
 mod fused;
 mod gateway;
-mod groups;
-mod hidden;
+mod hidden_rows;
 mod keyed;
 mod lanes;
+mod merge_groups;
+mod message_order;
 mod node;
 mod operators;
 mod relayed;
@@ -28,9 +29,8 @@ mod rows;
 mod scan;
 mod sharding;
 mod stages;
-mod turns;
 mod worker;
 
 pub use gateway::{Gateway, GatewayOptions, WorkerStatus};
-pub use node::{NodeOptions, RunningNode, Told, node_id, start_gateway, start_worker};
+pub use node::{JoinReporter, NodeOptions, RunningNode, node_id, start_gateway, start_worker};
 pub use worker::{WorkerProcess, WorkerService};

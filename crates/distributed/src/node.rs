@@ -3,14 +3,14 @@
 //! The start functions return a boxed future, so that the code of a node is compiled in this crate
 //! and not in each crate that starts one.
 
-mod refusals;
+mod join_refusals;
 
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use thalweg_cluster::link::{LinkOptions, NodeName, SilentNodes};
+use thalweg_cluster::link::{LinkOptions, NodeName, UnresponsiveNodes};
 use thalweg_cluster::map::{Moving, SharedMap};
 use thalweg_cluster::membership::{Gatekeeper, Joining, Making, keep_joining, maker};
 use thalweg_cluster::node::{NodeServer, ServeOptions, Services};
@@ -23,7 +23,7 @@ use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 use tonic::service::Routes;
 
-use self::refusals::Refusals;
+use self::join_refusals::Refusals;
 use crate::gateway::following::{Follower, Following};
 use crate::gateway::service::GatewayService;
 use crate::gateway::{Gateway, GatewayOptions};
@@ -74,11 +74,11 @@ pub struct NodeOptions {
     pub expected_workers: usize,
     /// Callback for messages, one sentence each, about why a worker cannot join or why a further
     /// gateway cannot follow the first one.
-    pub told: Option<Told>,
+    pub reporter: Option<JoinReporter>,
 }
 
 /// A callback that receives messages for the operator of the cluster.
-pub type Told = Arc<dyn Fn(&str) + Send + Sync>;
+pub type JoinReporter = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl NodeOptions {
     fn link(&self) -> LinkOptions {
@@ -118,10 +118,10 @@ pub fn start_gateway<'a>(
         let making = match following.zip(heard) {
             None => makes(&gateway, options.link()),
             Some((following, heard)) => {
-                let (link, told) = (Arc::new(options.link()), options.told.clone());
+                let (link, reporter) = (Arc::new(options.link()), options.reporter.clone());
                 let making = maker(following.first(), &link);
                 let hears = (following, heard);
-                let mut follower = Follower::new(&gateway, database, hears, &link, told);
+                let mut follower = Follower::new(&gateway, database, hears, &link, reporter);
                 follower.catch_up().await?;
                 tasks.push(AbortOnDropHandle::new(tokio::spawn(follower.run())));
                 making
@@ -168,7 +168,7 @@ pub fn start_worker<'a>(
             return Err(nowhere(address));
         }
         let link = options.link();
-        let silent = SilentNodes::new(map.clone(), &link);
+        let silent = UnresponsiveNodes::new(map.clone(), &link);
         let peers = Peers::new(map.clone(), &link, silent, Handle::current());
         let run = database.env().random.next_u64();
         let service = WorkerService::new(database, id, process, Arc::new(peers)).await?;
@@ -180,11 +180,11 @@ pub fn start_worker<'a>(
         let name = NodeName { id, address };
         let joining = Joining { worker: name, process: number, run };
         let link = Arc::new(link);
-        let (told, mut refusals) = (options.told.clone(), Refusals::new(id));
+        let (reporter, mut refusals) = (options.reporter.clone(), Refusals::new(id));
         let each = move |gateway, joined: Result<_>| {
             let refusal = refusals.note(gateway, joined.err().as_ref());
-            if let (Some(told), Some(refusal)) = (&told, refusal) {
-                told(&refusal);
+            if let (Some(reporter), Some(refusal)) = (&reporter, refusal) {
+                reporter(&refusal);
             }
         };
         // A gateway that is away is called again until it answers.

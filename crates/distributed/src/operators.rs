@@ -18,12 +18,12 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{Among, ShardRows, Shards};
+use thalweg_query::{KeyMembership, ShardRows, Shards};
 use thalweg_types::{ColumnId, TableId};
 
 use crate::codec::Reader;
 use crate::fused;
-use crate::hidden;
+use crate::hidden_rows;
 use crate::rows;
 
 type Plan = Arc<dyn ExecutionPlan>;
@@ -46,8 +46,8 @@ pub(crate) fn of_fragment(
         place_base,
         filter: None,
         limit: fragment.limit.and_then(|limit| usize::try_from(limit).ok()),
-        hidden: hidden::rows(&fragment.hidden).map_err(external)?,
-        is_kept: fragment.number > 0,
+        hidden: hidden_rows::rows(&fragment.hidden).map_err(external)?,
+        is_cached: fragment.number > 0,
     };
     if fragment.filter.is_some() {
         let schema = shards.schema(wanted.table).map_err(external)?;
@@ -117,7 +117,7 @@ fn among_values(input: Plan, among: &wire::Among) -> Result<Plan> {
     let [values] = batches.as_slice() else { return plan_err!("values are one batch") };
     let Some(values) = values.columns().first() else { return plan_err!("values are a column") };
     let column = Arc::new(Column::new(field.name(), place));
-    let is_among = Among::new(column, values)?;
+    let is_among = KeyMembership::new(column, values)?;
     Ok(Arc::new(FilterExecBuilder::new(Arc::new(is_among), input).build()?))
 }
 

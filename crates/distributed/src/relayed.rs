@@ -29,7 +29,7 @@ use tokio::sync::mpsc;
 
 use self::window::Cutting;
 pub(crate) use self::window::Window;
-use crate::copying;
+use crate::copy_options;
 use crate::gateway::Shared;
 use crate::rows;
 use crate::scan::{Opening, RemoteScan};
@@ -53,27 +53,27 @@ pub(crate) fn only_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<(&RemoteScan, W
 pub(crate) fn encoded(
     scan: &RemoteScan,
     window: Window,
-    told: &SchemaRef,
+    described: &SchemaRef,
     form: &RowForm,
 ) -> Result<Option<EncodedStream>> {
     let kind = match form {
         RowForm::Batches => return Ok(None),
         RowForm::Flight => Kind::Flight(wire::FlightMessages {}),
         RowForm::DataRows(forms) => {
-            let Some(forms) = forms.of(told.fields().len()) else { return Ok(None) };
+            let Some(forms) = forms.of(described.fields().len()) else { return Ok(None) };
             let binary = forms.iter().map(|form| *form == ValueFormat::Binary).collect();
             Kind::DataRows(wire::DataRows { binary })
         }
-        RowForm::CopyData(options) => match copying::to_wire(options) {
+        RowForm::CopyData(options) => match copy_options::to_wire(options) {
             Some(copy) => Kind::CopyData(copy),
             None => return Ok(None),
         },
     };
     let cutting = match form {
-        RowForm::Flight => Cutting::of_flight(told),
+        RowForm::Flight => Cutting::of_flight(described),
         _ => Cutting::OfMessages,
     };
-    let form = wire::RowForm { kind: Some(kind), columns: rows::encode(told, &[])? };
+    let form = wire::RowForm { kind: Some(kind), columns: rows::encode(described, &[])? };
     let questions = scan.questions(form)?;
     let parts = match scan.fan_in() {
         FanIn::Hybrid => select_all(ask_all(scan.shared(), questions).map(parts)).boxed(),

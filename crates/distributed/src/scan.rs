@@ -38,18 +38,19 @@ use thalweg_cluster::link::Answer;
 use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{
-    AsLeaf, FanIn, Gathering, Given, KEPT_OF, Keys, Leaf, Stages, WorkerScan, is_about, with_values,
+    ASSUMED_SELECTIVITY_DIVISOR, AsLeaf, FanIn, Gathering, Keys, Leaf, OperatorMetrics, Stages,
+    WorkerScan, is_about, with_values,
 };
 use thalweg_types::{Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::estimates::{group_count, key_after, rows_after, values_after};
-use self::keys::{AmongKeys, place_of_keys};
+use self::keys::{ScanKeys, place_of_keys};
 use self::reading::{Reading, Run};
 pub(crate) use self::targets::{Asked, Targets, by_process};
 use crate::codec::Writer;
 use crate::gateway::Shared;
-use crate::hidden::Hidden;
+use crate::hidden_rows::HiddenRows;
 use crate::relayed::Window;
 
 /// Size limit of fragments that workers cache, in bytes. Larger ones are sent in full each time.
@@ -67,7 +68,7 @@ pub(crate) struct RemoteScan {
     fragment: wire::Fragment,
     pub(crate) writer: Writer,
     /// The steps as text, for EXPLAIN.
-    told: Vec<String>,
+    step_text: Vec<String>,
     /// Parameter values of this run, if the plan was made for another one.
     values_of_run: Option<Bytes>,
     /// Estimated number of rows of the table when the scan was planned.
@@ -84,7 +85,7 @@ pub(crate) struct RemoteScan {
     metrics: ExecutionPlanMetricsSet,
     gathering: Gathering,
     /// True if it will probably run again.
-    is_kept: bool,
+    is_cached: bool,
     /// The run of which some partitions have not begun.
     run: Arc<Mutex<Option<Arc<Run>>>>,
     /// Number of partitions that share all streams; `None` if each stream has its own partition.
@@ -94,9 +95,9 @@ pub(crate) struct RemoteScan {
     /// The reason why the plan above does not run in stages, if that was considered.
     gathered: Option<Arc<str>>,
     /// Semi-join filters on its rows.
-    among: Vec<AmongKeys>,
+    among: Vec<ScanKeys>,
     /// Rows that it leaves out.
-    hidden: Arc<Hidden>,
+    hidden: Arc<HiddenRows>,
 }
 
 /// The future answer of a worker. Dropping it cancels the request.
@@ -105,9 +106,9 @@ pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 impl RemoteScan {
     pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
         let wanted = scan.clone();
-        let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_kept } =
+        let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_cached } =
             scan;
-        let known = filter.as_ref().filter(|_| !is_kept).map(with_values).transpose()?;
+        let known = filter.as_ref().filter(|_| !is_cached).map(with_values).transpose()?;
         // A row handle identifies a row of one worker only, so such rows need separate streams.
         let has_places = projection.iter().any(|place| *place >= table.columns.len());
         let together = gathering.together && !has_places && hidden.is_empty();
@@ -151,7 +152,7 @@ impl RemoteScan {
             together,
             fragment,
             writer,
-            told: Vec::new(),
+            step_text: Vec::new(),
             values_of_run: None,
             planned: rows,
             rows,
@@ -161,25 +162,25 @@ impl RemoteScan {
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             gathering,
-            is_kept: false,
+            is_cached: false,
             run: Arc::default(),
             lanes: None,
             is_relayed: false,
             gathered: None,
             among: Vec::new(),
-            hidden: Arc::new(Hidden::of(&hidden).map_err(external)?),
+            hidden: Arc::new(HiddenRows::of(&hidden).map_err(external)?),
         })
     }
 
     /// The scan for another run, with the current parameter values. Returns `None` if the plan
     /// around it was made for a table of another size, or for fewer streams.
-    pub(crate) fn again(&self, gathering: Gathering) -> Result<Option<RemoteScan>> {
+    pub(crate) fn rebound(&self, gathering: Gathering) -> Result<Option<RemoteScan>> {
         let now = self.shared.row_count(self.table.id);
-        let wanted = WorkerScan { gathering, is_kept: false, ..self.wanted.clone() };
+        let wanted = WorkerScan { gathering, is_cached: false, ..self.wanted.clone() };
         let scan = RemoteScan::new(&self.shared, wanted)?;
         let fits = is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
             && scan.targets.streams.len() <= self.targets.streams.len();
-        Ok(fits.then(|| RemoteScan { is_kept: true, ..scan }))
+        Ok(fits.then(|| RemoteScan { is_cached: true, ..scan }))
     }
 
     /// The folded scan for another run of its plan, with the current parameter values. Returns
@@ -284,8 +285,8 @@ impl RemoteScan {
     /// The rows of one stream in the current run.
     fn read(&self, stream: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let run = self.run().map_err(external)?;
-        let given = Given::by(&self.metrics, stream);
-        let reading = Reading::begin(run, self, stream, given).map_err(external)?;
+        let operator_metrics = OperatorMetrics::of_partition(&self.metrics, stream);
+        let reading = Reading::begin(run, self, stream, operator_metrics).map_err(external)?;
         Ok(Box::pin(stream::try_unfold(reading, |mut reading| async move {
             tokio::task::consume_budget().await;
             let rows = reading.next().await.map_err(external)?;
@@ -312,8 +313,8 @@ impl RemoteScan {
         if !std::mem::replace(&mut aggregate.partial, false) {
             return None;
         }
-        if let Some(told) = more.told.last_mut() {
-            *told = told.replacen("partial ", "", 1);
+        if let Some(step_text) = more.step_text.last_mut() {
+            *step_text = step_text.replacen("partial ", "", 1);
         }
         // Operators above rely on columns that are constant.
         let mut equal = groups.clone();
@@ -365,7 +366,7 @@ impl RemoteScan {
     pub(crate) fn with_step(
         &self,
         step: wire::step::Kind,
-        told: String,
+        step_text: String,
         writer: Writer,
         replaced: &Arc<dyn ExecutionPlan>,
     ) -> RemoteScan {
@@ -378,7 +379,7 @@ impl RemoteScan {
         });
         more.values = values_after(replaced, &self.values);
         more.fragment.steps.push(wire::Step { kind: Some(step) });
-        more.told.push(told);
+        more.step_text.push(step_text);
         more.writer = writer;
         more.rows = None;
         more.run = Arc::default();
@@ -392,7 +393,7 @@ impl RemoteScan {
         let mut more = self.clone();
         let limit = wire::Limit { skip: 0, fetch: Some(fetch as u64) };
         more.fragment.steps.push(wire::Step { kind: Some(wire::step::Kind::Limit(limit)) });
-        more.told.push(format!("limit {fetch}"));
+        more.step_text.push(format!("limit {fetch}"));
         more
     }
 
@@ -428,7 +429,7 @@ impl RemoteScan {
             literals: self.writer.literals()?,
             ..self.fragment.clone()
         };
-        if self.is_kept && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
+        if self.is_cached && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
             // Number 0 means that the fragment is not cached.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
         }
@@ -469,7 +470,7 @@ impl Leaf for RemoteScan {
         let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
         let filters = self.fragment.steps.iter().filter(is_filter).count();
         let asked = self.targets.share() * self.share_of_keys();
-        (0..filters).fold(asked, |share, _| share / KEPT_OF as f64)
+        (0..filters).fold(asked, |share, _| share / ASSUMED_SELECTIVITY_DIVISOR as f64)
     }
 
     fn takes_keys(&self, _: usize) -> bool {
@@ -481,7 +482,7 @@ impl Leaf for RemoteScan {
         let (step, at) = place_of_keys(&self.fragment.steps, column);
         let is_shard_key = self.shard_key == Some(column);
         let name = self.schema().field(column).name().clone();
-        more.among.push(AmongKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
+        more.among.push(ScanKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
         more.run = Arc::default();
         Arc::new(more)
     }
@@ -514,8 +515,8 @@ impl DisplayAs for RemoteScan {
         if self.hidden.count() > 0 {
             write!(f, " hidden={}", self.hidden.count())?;
         }
-        if !self.told.is_empty() {
-            write!(f, " steps=[{}]", self.told.join("; "))?;
+        if !self.step_text.is_empty() {
+            write!(f, " steps=[{}]", self.step_text.join("; "))?;
         }
         if self.gathering.fan_in != FanIn::default() {
             write!(f, " fan_in={}", self.gathering.fan_in)?;

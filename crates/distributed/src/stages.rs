@@ -22,9 +22,9 @@ mod colocated;
 mod leaf;
 mod peers;
 mod planning;
-mod serving;
+mod portability;
 mod staged;
-mod travel;
+mod worker_tasks;
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ use crate::gateway::Shared;
 use crate::scan::{Opening, RemoteScan};
 
 pub(crate) use peers::Peers;
-pub(crate) use serving::Tasks;
+pub(crate) use worker_tasks::Tasks;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -80,16 +80,17 @@ impl RunAsStages {
     }
 
     fn decided(&self, plan: Plan, partitions: usize) -> Result<Plan> {
-        let Some(wish) = wish(&plan)? else { return Ok(plan) };
-        if wish == Stages::Off {
+        let Some(stages_setting) = stages_setting(&plan)? else { return Ok(plan) };
+        if stages_setting == Stages::Off {
             return Ok(plan);
         }
         let placed = colocated(&plan)?;
-        let choice = match (wish, choice::choice(&plan, &placed, self.distributor.workers())?) {
-            (_, None) => return Ok(plan),
-            (Stages::On, Some(Choice::Gather(_))) => Choice::Stages("they are on".to_owned()),
-            (_, Some(choice)) => choice,
-        };
+        let choice =
+            match (stages_setting, choice::choice(&plan, &placed, self.distributor.workers())?) {
+                (_, None) => return Ok(plan),
+                (Stages::On, Some(Choice::Gather(_))) => Choice::Stages("they are on".to_owned()),
+                (_, Some(choice)) => choice,
+            };
         let why_not = match choice {
             Choice::Gather(why) => why,
             Choice::Stages(why) => match self.distributor.distribute(&placed, &why, partitions) {
@@ -97,7 +98,7 @@ impl RunAsStages {
                 Err(why_not) => why_not,
             },
         };
-        told(plan, &why_not.into())
+        with_reasons(plan, &why_not.into())
     }
 }
 
@@ -120,23 +121,23 @@ impl RunAsStages {
 }
 
 /// The session's setting for stages; `None` if the plan asks no worker.
-fn wish(plan: &Plan) -> Result<Option<Stages>> {
-    let mut wish = None;
+fn stages_setting(plan: &Plan) -> Result<Option<Stages>> {
+    let mut stages_setting = None;
     plan.apply(|node| {
         let Some(scan) = node.downcast_ref::<RemoteScan>() else {
             return Ok(TreeNodeRecursion::Continue);
         };
-        wish = Some(scan.stages());
+        stages_setting = Some(scan.stages());
         Ok(TreeNodeRecursion::Stop)
     })?;
-    Ok(wish)
+    Ok(stages_setting)
 }
 
 /// Stores in the scans why they are gathered, for EXPLAIN.
-fn told(plan: Plan, why: &Arc<str>) -> Result<Plan> {
-    let told = plan.transform_up(|node| match node.downcast_ref::<RemoteScan>() {
+fn with_reasons(plan: Plan, why: &Arc<str>) -> Result<Plan> {
+    let annotated = plan.transform_up(|node| match node.downcast_ref::<RemoteScan>() {
         Some(scan) => Ok(Transformed::yes(Arc::new(scan.gathered(why)) as Plan)),
         None => Ok(Transformed::no(node)),
     });
-    told.map(|told| told.data)
+    annotated.map(|annotated| annotated.data)
 }

@@ -1,10 +1,10 @@
 //! A worker: it answers gateways from one database.
 
-mod answers;
-mod encodings;
-mod fragments;
-mod kept;
+mod encoding_cache;
+mod fragment_cache;
+mod prepared_writes;
 mod process;
+mod responses;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -30,20 +30,20 @@ use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::body::Body;
 
-pub(crate) use self::answers::OneMessage;
-use self::answers::{Rows, RowsSource, begun};
-use self::encodings::{Encodings, WholeChunks};
-use self::fragments::{Fragments, Known};
-use self::kept::KeptWrites;
+use self::encoding_cache::{EncodingCache, WholeChunks};
+use self::fragment_cache::{CachedFragment, FragmentCache};
+use self::prepared_writes::PreparedWrites;
 pub(crate) use self::process::Member;
 pub use self::process::WorkerProcess;
+pub(crate) use self::responses::OneMessage;
+use self::responses::{Rows, RowsSource, begun};
 use crate::encoding::Encoding;
 use crate::gateway::{definitions, in_one_message};
-use crate::hidden;
+use crate::hidden_rows;
 use crate::keyed;
+use crate::message_order::MessageOrder;
 use crate::rows;
 use crate::stages::{Peers, Tasks};
-use crate::turns::Turns;
 
 /// Number of buffers pooled for the next answers.
 const BUFFERS_FREE_MAX: usize = 64;
@@ -60,9 +60,9 @@ pub struct WorkerService {
     member: Arc<Member>,
     pool: Pool,
     streams: Arc<AtomicU64>,
-    fragments: Arc<Fragments>,
-    kept: Arc<KeptWrites>,
-    turns: Arc<Turns>,
+    fragments: Arc<FragmentCache>,
+    prepared_writes: Arc<PreparedWrites>,
+    turns: Arc<MessageOrder>,
     tasks: Tasks,
 }
 
@@ -82,25 +82,25 @@ impl WorkerService {
         let shards = database.shards();
         let streams = Arc::default();
         let member = Arc::new(process.join(id, &shards, &streams));
-        let encodings: Weak<Encodings> = Arc::downgrade(member.encodings());
-        database.lets_go_first(encodings);
-        let kept = Arc::new(KeptWrites::new(&database.env().clock));
-        let listened_to = Arc::downgrade(&kept);
+        let encodings: Weak<EncodingCache> = Arc::downgrade(member.encodings());
+        database.register_reclaimable(encodings);
+        let prepared_writes = Arc::new(PreparedWrites::new(&database.env().clock));
+        let listened_to = Arc::downgrade(&prepared_writes);
         // The task ends with the worker.
         tokio::spawn(async move {
             let mut ticks = interval(LISTEN_EVERY);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                let Some(kept) = listened_to.upgrade() else { return };
-                kept.forget_silent();
+                let Some(prepared_writes) = listened_to.upgrade() else { return };
+                prepared_writes.forget_silent();
             }
         });
         Ok(WorkerService {
             tasks: Tasks::new(&member, peers),
             shards,
             member,
-            kept,
+            prepared_writes,
             database,
             pool: Pool::new(BUFFERS_FREE_MAX),
             streams,
@@ -137,16 +137,18 @@ impl WorkerService {
                 let shards = self.member.together(&std::mem::take(&mut fragment.together))?;
                 self.run(&self.fragments.take_in(fragment)?, base, &values, &shards).await
             }
-            Kind::Kept(kept) => {
-                let shards = self.member.together(&kept.together)?;
-                let known = self.fragments.find(kept.number)?;
-                self.run(&known, kept.place_base, &kept.values, &shards).await
+            Kind::Kept(prepared_writes) => {
+                let shards = self.member.together(&prepared_writes.together)?;
+                let known = self.fragments.find(prepared_writes.number)?;
+                self.run(&known, prepared_writes.place_base, &prepared_writes.values, &shards).await
             }
             Kind::Write(write) => {
                 self.write(write).await?;
                 Ok(self.one(&wire::Done {}))
             }
-            Kind::WriteRows(write) => self.write_rows(write).await.map(|told| self.one(&told)),
+            Kind::WriteRows(write) => {
+                self.write_rows(write).await.map(|outcome_sender| self.one(&outcome_sender))
+            }
             Kind::Find(find) => self.find(&find).map(|found| self.one(&found)),
             Kind::Define(wanted) => {
                 for definition in wanted.definitions {
@@ -160,7 +162,7 @@ impl WorkerService {
                 }
                 Ok(self.one(&wire::Done {}))
             }
-            Kind::Look(look) => Ok(self.one(&self.member.sights(&look.together))),
+            Kind::Look(look) => Ok(self.one(&self.member.shard_statistics(&look.together))),
             Kind::Recall(wire::Recall { after }) => {
                 let all = self.database.definitions_after(after).await?;
                 Ok(self.one(&definitions(in_one_message(&all))))
@@ -209,21 +211,21 @@ impl WorkerService {
     /// Runs a fragment and streams its rows.
     async fn run(
         &self,
-        known: &Arc<Known>,
+        known: &Arc<CachedFragment>,
         place_base: u64,
         values: &[u8],
         shards: &Shards,
     ) -> Result<Response<Body>> {
         let counted = Counted::new(&self.streams);
         let fragment = &known.fragment;
-        let (plan, lent) = known.plan(place_base, values, shards).map_err(told)?;
+        let (plan, lent) = known.plan(place_base, values, shards).map_err(translate_error)?;
         let encoding = Encoding::new(plan.schema(), fragment.form.as_ref())?;
         let (plan, whole) = match &fragment.form {
             Some(form) if encoding.is_made_of_values() => self.split(plan, form)?,
             _ => (plan, None),
         };
         let memory = fragment.memory_limit.map(limit_of);
-        let mut rows: Rows = Box::pin(self.shards.run(plan, memory).map_err(told)?);
+        let mut rows: Rows = Box::pin(self.shards.run(plan, memory).map_err(translate_error)?);
         if fragment.begins_with_rows {
             rows = begun(rows).await;
         }
@@ -233,7 +235,7 @@ impl WorkerService {
 
     /// Splits off the chunks of a plan whose encodings are cached.
     fn split(&self, plan: Plan, form: &wire::RowForm) -> Result<(Plan, Option<WholeChunks>)> {
-        let (whole, others) = whole_chunks(plan).map_err(told)?;
+        let (whole, others) = whole_chunks(plan).map_err(translate_error)?;
         let whole = match whole.is_empty() {
             true => None,
             false => Some(WholeChunks::new(whole, form, self.member.encodings(), &self.pool)),
@@ -246,10 +248,10 @@ impl WorkerService {
         let (number, stage, before) = (write.number, write.stage(), write.before);
         let is_load = write.load;
         if stage == Stage::Forget {
-            self.kept.forget(number);
+            self.prepared_writes.forget(number);
             return Ok(());
         }
-        let mut changes = self.kept.take(number, before)?;
+        let mut changes = self.prepared_writes.take(number, before)?;
         if stage != Stage::Commit {
             self.shards.make_room(write.tables.iter().map(|table| table.append.len()).sum())?;
         }
@@ -262,7 +264,7 @@ impl WorkerService {
             Stage::Check => changes = self.shards.check(changes).await?,
             Stage::Commit => return self.shards.write(changes, durability).await,
         }
-        self.kept.keep(number, before + 1, is_load, changes)
+        self.prepared_writes.keep(number, before + 1, is_load, changes)
     }
 
     /// Writes groups of rows. All groups are handed to the database before the first one is
@@ -280,9 +282,9 @@ impl WorkerService {
         let turn = (write.behind, write.turn);
         let hand_over = || {
             for (rows, failing, durability) in groups {
-                let (told, written) = oneshot::channel();
+                let (outcome_sender, written) = oneshot::channel();
                 // If the gateway is gone, there is no receiver.
-                let acknowledge = Box::new(move |written| drop(told.send(written)));
+                let acknowledge = Box::new(move |written| drop(outcome_sender.send(written)));
                 self.shards.write_rows(rows, failing, durability, acknowledge);
                 waiting.push(written);
             }
@@ -299,7 +301,7 @@ impl WorkerService {
     fn find(&self, find: &wire::Find) -> Result<wire::Found> {
         let (_, batches) = rows::decode(&find.values)?;
         let [keys] = batches.as_slice() else { return Err(malformed(&"keys are one batch")) };
-        let (table, base, hidden) = (find.table, find.place_base, hidden::rows(&find.hidden)?);
+        let (table, base, hidden) = (find.table, find.place_base, hidden_rows::rows(&find.hidden)?);
         let columns = find.columns.as_ref().map(|columns| &columns.places);
         let columns: Option<Vec<usize>> =
             columns.map(|places| places.iter().map(|place| *place as usize).collect());
@@ -323,7 +325,7 @@ impl Chunks for WorkerService {
 fn concerns_others(kind: &Kind) -> bool {
     match kind {
         Kind::Fragment(fragment) => !fragment.together.is_empty(),
-        Kind::Kept(kept) => !kept.together.is_empty(),
+        Kind::Kept(prepared_writes) => !prepared_writes.together.is_empty(),
         // Only its scans tell, which are not decoded yet.
         Kind::BeginTask(_) => true,
         _ => false,
@@ -392,6 +394,6 @@ impl Drop for Counted {
     }
 }
 
-fn told(error: DataFusionError) -> Error {
+fn translate_error(error: DataFusionError) -> Error {
     from_datafusion(error, "")
 }

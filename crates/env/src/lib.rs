@@ -29,7 +29,7 @@ pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use environment::Env;
 pub use files::{DirLock, File, FileIdentity, FileSystem, OpenMode};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
-pub use memory_watch::{MemoryWatch, OverLimit, Purpose, Spare};
+pub use memory_watch::{MemoryWatch, OverLimit, Purpose, ReclaimableMemory};
 pub use metered::{Metered, thread_net_bytes};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;

@@ -21,14 +21,14 @@ pub struct MemoryWatch {
     memory: Arc<dyn Memory>,
     limit: u64,
     /// Use in bytes that the system last reported.
-    told: AtomicU64,
+    last_reported: AtomicU64,
     /// Bytes announced since then.
     taken: AtomicU64,
-    spares: Mutex<Vec<Weak<dyn Spare>>>,
+    spares: Mutex<Vec<Weak<dyn ReclaimableMemory>>>,
 }
 
 /// A cache that can be emptied when memory is short.
-pub trait Spare: Send + Sync {
+pub trait ReclaimableMemory: Send + Sync {
     /// Frees as much as possible.
     fn let_go(&self);
 }
@@ -70,11 +70,17 @@ impl MemoryWatch {
     pub fn new(memory: Arc<dyn Memory>, limit: u64) -> MemoryWatch {
         // Makes the first check ask the system.
         let taken = AtomicU64::new(ASK_EVERY_BYTES);
-        MemoryWatch { memory, limit, told: AtomicU64::new(0), taken, spares: Mutex::default() }
+        MemoryWatch {
+            memory,
+            limit,
+            last_reported: AtomicU64::new(0),
+            taken,
+            spares: Mutex::default(),
+        }
     }
 
     /// Registers a cache that is emptied before requests are refused.
-    pub fn lets_go_first(&self, spare: Weak<dyn Spare>) {
+    pub fn register_reclaimable(&self, spare: Weak<dyn ReclaimableMemory>) {
         self.spares.lock().push(spare);
     }
 
@@ -94,7 +100,7 @@ impl MemoryWatch {
             Purpose::Rows => self.limit - self.limit / 8,
         };
         let taken = self.taken.load(Ordering::Relaxed);
-        let wanted = self.told.load(Ordering::Relaxed) + taken + bytes as u64;
+        let wanted = self.last_reported.load(Ordering::Relaxed) + taken + bytes as u64;
         if taken < ASK_EVERY_BYTES && wanted <= limit {
             return Ok(());
         }
@@ -120,7 +126,7 @@ impl MemoryWatch {
     fn used(&self) -> u64 {
         self.taken.store(0, Ordering::Relaxed);
         let used = self.memory.used_bytes().unwrap_or(0);
-        self.told.store(used, Ordering::Relaxed);
+        self.last_reported.store(used, Ordering::Relaxed);
         used
     }
 }
@@ -130,9 +136,9 @@ mod tests {
     use super::*;
 
     /// What the system says, and how much of it was freed.
-    struct Says(AtomicU64, AtomicU64);
+    struct ReportedMemory(AtomicU64, AtomicU64);
 
-    impl Memory for Says {
+    impl Memory for ReportedMemory {
         fn give_back(&self) {
             self.0.fetch_sub(self.1.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -142,23 +148,23 @@ mod tests {
         }
     }
 
-    fn says(bytes: u64) -> Arc<Says> {
-        Arc::new(Says(AtomicU64::new(bytes), AtomicU64::default()))
+    fn reports(bytes: u64) -> Arc<ReportedMemory> {
+        Arc::new(ReportedMemory(AtomicU64::new(bytes), AtomicU64::default()))
     }
 
     #[test]
     fn what_was_freed_is_given_back_before_anybody_is_refused() {
-        let says = says(90 << 20);
-        says.1.store(30 << 20, Ordering::Relaxed);
-        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        let reports = reports(90 << 20);
+        reports.1.store(30 << 20, Ordering::Relaxed);
+        let watch = MemoryWatch::new(Arc::clone(&reports) as _, 80 << 20);
         assert_eq!(watch.check(20 << 20, Purpose::Passing), Ok(()));
         assert!(watch.check(21 << 20, Purpose::Passing).is_err());
     }
 
     /// Frees what it has for the system to take back.
-    struct Kept(Arc<Says>, AtomicU64);
+    struct FreeableMemory(Arc<ReportedMemory>, AtomicU64);
 
-    impl Spare for Kept {
+    impl ReclaimableMemory for FreeableMemory {
         fn let_go(&self) {
             self.0.1.fetch_add(self.1.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
@@ -166,11 +172,11 @@ mod tests {
 
     #[test]
     fn what_is_spare_goes_before_anybody_is_refused() {
-        let says = says(75 << 20);
-        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
-        let kept = Arc::new(Kept(Arc::clone(&says), AtomicU64::new(30 << 20)));
-        let spare: Weak<Kept> = Arc::downgrade(&kept);
-        watch.lets_go_first(spare);
+        let reports = reports(75 << 20);
+        let watch = MemoryWatch::new(Arc::clone(&reports) as _, 80 << 20);
+        let kept = Arc::new(FreeableMemory(Arc::clone(&reports), AtomicU64::new(30 << 20)));
+        let spare: Weak<FreeableMemory> = Arc::downgrade(&kept);
+        watch.register_reclaimable(spare);
         assert_eq!(watch.check(5 << 20, Purpose::Passing), Ok(()));
         assert_eq!(kept.1.load(Ordering::Relaxed), 30 << 20);
         assert_eq!(watch.check(30 << 20, Purpose::Passing), Ok(()));
@@ -181,29 +187,29 @@ mod tests {
 
     #[test]
     fn the_system_has_the_last_word() {
-        let says = says(50 << 20);
-        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        let reports = reports(50 << 20);
+        let watch = MemoryWatch::new(Arc::clone(&reports) as _, 80 << 20);
         assert_eq!(watch.check(20 << 20, Purpose::Rows), Ok(()));
         watch.took(20 << 20);
-        says.0.store(71 << 20, Ordering::Relaxed);
+        reports.0.store(71 << 20, Ordering::Relaxed);
         let refused = OverLimit { used: 71 << 20, limit: 70 << 20 };
         assert_eq!(watch.check(1, Purpose::Rows), Err(refused));
         assert_eq!(watch.check(1 << 20, Purpose::Passing), Ok(()));
         assert!(watch.check(10 << 20, Purpose::Passing).is_err());
         // What was freed counts at once for those who were refused.
-        says.0.store(60 << 20, Ordering::Relaxed);
+        reports.0.store(60 << 20, Ordering::Relaxed);
         assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
     }
 
     #[test]
     fn what_was_taken_counts_before_the_system_is_asked() {
-        let says = says(68 << 20);
-        let watch = MemoryWatch::new(Arc::clone(&says) as _, 80 << 20);
+        let reports = reports(68 << 20);
+        let watch = MemoryWatch::new(Arc::clone(&reports) as _, 80 << 20);
         assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
         watch.took(3 << 20);
         // It says that the memory has not been touched yet.
         assert_eq!(watch.check(1, Purpose::Rows), Ok(()));
-        says.0.store(71 << 20, Ordering::Relaxed);
+        reports.0.store(71 << 20, Ordering::Relaxed);
         watch.took(3 << 20);
         assert!(watch.check(1, Purpose::Rows).is_err());
     }

@@ -26,7 +26,7 @@ pub(crate) fn check() -> Result<()> {
 }
 
 /// Result stream of a statement.
-type Given<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
+type ResultStream<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 
 /// Cancels a session's running statement. Does nothing to an idle session.
 #[derive(Clone, Debug)]
@@ -107,7 +107,11 @@ impl SessionCancels {
     }
 
     /// Wraps a stream so that a cancel, the timer's included, ends it early.
-    pub(crate) fn guard<T: 'static>(&self, rows: Given<T>, timer: Option<Timer>) -> Given<T> {
+    pub(crate) fn guard<T: 'static>(
+        &self,
+        rows: ResultStream<T>,
+        timer: Option<Timer>,
+    ) -> ResultStream<T> {
         let cancels = self.heard.clone();
         Box::pin(Guarded { rows: Some(rows), cancels, cancelled: None, timer })
     }
@@ -232,7 +236,7 @@ impl Drop for Timer {
 }
 
 struct Guarded<T> {
-    rows: Option<Given<T>>,
+    rows: Option<ResultStream<T>>,
     cancels: Cancels,
     /// Resolves at a cancel. Created at the first poll that has to wait.
     cancelled: Option<Pin<Box<dyn Future<Output = Error> + Send>>>,

@@ -5,13 +5,13 @@
 
 mod definitions;
 mod derived;
+mod field_metadata;
 mod functions;
 mod information_schema;
+mod object_id_types;
 mod objects;
 mod pg_catalog;
-mod registered;
-mod remembered;
-mod standing;
+mod statement_context;
 mod table;
 mod view;
 
@@ -34,11 +34,13 @@ use thalweg_types::Error;
 use crate::privileges::{Identity, Rights};
 use crate::workers::{TableOnWorkers, Workers, lies_on_workers};
 use derived::Found;
+use object_id_types::ObjectIdNames;
 use objects::Objects;
-use registered::RegisteredNames;
 
-pub(crate) use registered::written;
-pub(crate) use standing::{Lookup, Standing, Wish, Wishes};
+pub(crate) use object_id_types::written;
+pub(crate) use statement_context::{
+    CatalogLookup, SettingRequest, SettingRequests, StatementContext,
+};
 pub(crate) use table::ShardTable;
 
 /// The name of the one database.
@@ -59,12 +61,12 @@ pub(crate) struct SessionCatalog {
     identity: Mutex<Identity>,
     /// True if the statement is only described: then tables are not read.
     describes: AtomicBool,
-    lent: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
+    temporary_tables: Mutex<HashMap<String, Arc<dyn TableProvider>>>,
     /// The session's state, for planning views.
     session: RwLock<Weak<parking_lot::RwLock<SessionState>>>,
     /// State of the running statement's session besides names.
-    standing: Mutex<Option<Standing>>,
-    wishes: Wishes,
+    statement_context: Mutex<Option<StatementContext>>,
+    setting_requests: SettingRequests,
     objects: Mutex<Option<(Arc<Catalog>, Arc<Objects>)>>,
     found: Mutex<Option<Found>>,
     /// The workers that hold the rows, if this database does not hold them itself.
@@ -77,10 +79,10 @@ impl SessionCatalog {
             transaction: Mutex::new(None),
             identity: Mutex::new(Identity::of(RoleId::BOOTSTRAP)),
             describes: AtomicBool::new(false),
-            lent: Mutex::default(),
+            temporary_tables: Mutex::default(),
             session: RwLock::default(),
-            standing: Mutex::default(),
-            wishes: Wishes::default(),
+            statement_context: Mutex::default(),
+            setting_requests: SettingRequests::default(),
             objects: Mutex::default(),
             found: Mutex::default(),
             workers,
@@ -94,7 +96,7 @@ impl SessionCatalog {
 
     /// The analyzer pass that these functions need.
     pub(crate) fn analyzer_rule(self: &Arc<Self>) -> Arc<dyn AnalyzerRule + Send + Sync> {
-        Arc::new(RegisteredNames::new(functions::registered_name(self)))
+        Arc::new(ObjectIdNames::new(functions::registered_name(self)))
     }
 
     pub(crate) fn bind(&self, session: Weak<parking_lot::RwLock<SessionState>>) {
@@ -102,10 +104,10 @@ impl SessionCatalog {
     }
 
     /// Resolves names in this transaction from now on, with the rights of that user.
-    pub(crate) fn show(&self, transaction: Transaction, standing: Standing) {
+    pub(crate) fn show(&self, transaction: Transaction, statement_context: StatementContext) {
         *self.transaction.lock() = Some(transaction);
-        *self.identity.lock() = standing.identity();
-        *self.standing.lock() = Some(standing);
+        *self.identity.lock() = statement_context.identity();
+        *self.statement_context.lock() = Some(statement_context);
         self.describes.store(false, Ordering::Relaxed);
     }
 
@@ -156,13 +158,13 @@ impl SessionCatalog {
     /// Drops the snapshot, so that it keeps no old state alive.
     pub(crate) fn forget(&self) {
         *self.transaction.lock() = None;
-        *self.standing.lock() = None;
-        self.lent.lock().clear();
+        *self.statement_context.lock() = None;
+        self.temporary_tables.lock().clear();
     }
 
     /// Makes a table known in [`TEMPORARY`] until the statement ends.
-    pub(crate) fn lend(&self, name: &str, table: Arc<dyn TableProvider>) {
-        self.lent.lock().insert(name.to_owned(), table);
+    pub(crate) fn register_temporary(&self, name: &str, table: Arc<dyn TableProvider>) {
+        self.temporary_tables.lock().insert(name.to_owned(), table);
     }
 
     /// The catalog that the running statement sees.
@@ -298,15 +300,15 @@ impl CatalogProvider for Temporary {
 #[async_trait]
 impl SchemaProvider for Temporary {
     fn table_names(&self) -> Vec<String> {
-        self.session.lent.lock().keys().cloned().collect()
+        self.session.temporary_tables.lock().keys().cloned().collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        Ok(self.session.lent.lock().get(name).cloned())
+        Ok(self.session.temporary_tables.lock().get(name).cloned())
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.session.lent.lock().contains_key(name)
+        self.session.temporary_tables.lock().contains_key(name)
     }
 }
 

@@ -17,7 +17,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::outcome::{BatchStream, Outcome, Tag};
 use crate::planning::is_long;
-use crate::statement::{OfSession, of_session};
+use crate::statement::{SessionCommand, of_session};
 pub(crate) use motion::{Motion, Rows};
 use scroll::Scroll;
 
@@ -42,7 +42,7 @@ pub fn forward_move(sql: &str) -> Option<(String, Option<u64>)> {
     // No such statement is long, and parsing a long text would block the thread.
     let parsed = if is_move && !is_long(sql) { parse_single(sql).ok()? } else { return None };
     match of_session(&parsed)? {
-        OfSession::Fetch { name, motion: Ok(Motion::Forward(rows)), gives_rows: false } => {
+        SessionCommand::Fetch { name, motion: Ok(Motion::Forward(rows)), gives_rows: false } => {
             Some((name, rows.count()))
         }
         _ => None,

@@ -6,27 +6,28 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
-use thalweg_dialect::stop::StatementsMemory;
-use thalweg_env::{Env, MemoryWatch, Spare};
+use thalweg_dialect::statement_control::StatementsMemory;
+use thalweg_env::{Env, MemoryWatch, ReclaimableMemory};
 use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
-    Durability, Engine, Figures, Options, Progress, Role, RoleId, Silent, Transaction, WriteSet,
+    Durability, Engine, NoProgress, Options, PipelineTotals, Progress, Role, RoleId, Transaction,
+    WriteSet,
 };
 use thalweg_types::{Error, Result};
 
 use crate::appender::Appender;
 use crate::cancel::{Cancels, on_own_thread};
 use crate::fused::{LocalQueryScheduler, QueryScheduler};
-use crate::kept::{PlanFigures, Plans};
 use crate::locks::AdvisoryLocks;
 use crate::memory;
+use crate::plan_cache::{PlanCache, PlanCacheMetrics};
 use crate::planner::Planners;
-use crate::planning::PlanningFigures;
+use crate::planning::PlanningMetrics;
 use crate::privileges::{self, Identity};
+use crate::server_context::ServerContext;
 use crate::session::Session;
 use crate::statement::Defaults;
-use crate::surroundings::Surroundings;
-use crate::workers::{self, Load, Unity, Workers};
+use crate::workers::{self, AtomicScope, Load, Workers};
 
 /// An open database. Clones share it; it closes when the last clone and the last session are
 /// dropped.
@@ -38,14 +39,14 @@ pub struct Database {
 pub(crate) struct DatabaseShared {
     pub(crate) engine: Engine,
     pub(crate) planners: Planners,
-    pub(crate) plans: Plans,
+    pub(crate) plans: PlanCache,
     pub(crate) locks: Arc<AdvisoryLocks>,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) opened_micros: i64,
     /// `None` if no surrounding program was registered.
-    pub(crate) surroundings: RwLock<Option<Arc<dyn Surroundings>>>,
+    pub(crate) server_context: RwLock<Option<Arc<dyn ServerContext>>>,
     /// The workers that hold the rows, if this database does not hold them itself.
     pub(crate) workers: OnceLock<Arc<dyn Workers>>,
     /// The last definition in the journal of a node of a cluster.
@@ -106,9 +107,9 @@ impl Database {
     }
 
     /// Registers a cache that frees its memory before rows or queries are refused.
-    pub fn lets_go_first(&self, spare: Weak<dyn Spare>) {
+    pub fn register_reclaimable(&self, spare: Weak<dyn ReclaimableMemory>) {
         if let Some(memory) = self.shared.engine.memory() {
-            memory.lets_go_first(spare);
+            memory.register_reclaimable(spare);
         }
     }
 
@@ -129,8 +130,8 @@ impl Database {
     }
 
     /// Registers the surrounding program, so that statements see who is connected.
-    pub fn surround(&self, surroundings: Arc<dyn Surroundings>) {
-        *self.shared.surroundings.write() = Some(surroundings);
+    pub fn surround(&self, server_context: Arc<dyn ServerContext>) {
+        *self.shared.server_context.write() = Some(server_context);
     }
 
     /// Size of the data in memory and of the log on disk, in bytes.
@@ -143,19 +144,19 @@ impl Database {
 
     /// Counters of the write pipeline's stages since the database was opened.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> PipelineTotals {
         self.shared.engine.figures()
     }
 
     /// Counters of the plan cache since the database was opened.
     #[must_use]
-    pub fn plan_figures(&self) -> PlanFigures {
+    pub fn plan_figures(&self) -> PlanCacheMetrics {
         self.shared.plans.figures()
     }
 
     /// State of the threads that plan statements.
     #[must_use]
-    pub fn planning_figures(&self) -> PlanningFigures {
+    pub fn planning_figures(&self) -> PlanningMetrics {
         self.shared.planners.planning().figures()
     }
 
@@ -179,7 +180,7 @@ impl DatabaseShared {
     pub(crate) async fn commit(
         self: &Arc<Self>,
         transaction: Transaction,
-        unity: Unity,
+        atomic_scope: AtomicScope,
         durability: Durability,
     ) -> Result<()> {
         if transaction.is_empty() {
@@ -187,7 +188,9 @@ impl DatabaseShared {
         }
         match self.workers.get() {
             None => self.commit_here(transaction, durability).await,
-            Some(workers) => workers::commit(self, workers, transaction, unity, durability).await,
+            Some(workers) => {
+                workers::commit(self, workers, transaction, atomic_scope, durability).await
+            }
         }
     }
 
@@ -397,20 +400,20 @@ impl DatabaseBuilder {
         let threads = self.options.threads;
         let progress = match &self.options.directory {
             Some(_) => Arc::clone(&self.options.progress),
-            None => Arc::new(Silent),
+            None => Arc::new(NoProgress),
         };
         let opened_micros = self.env.clock.now_micros();
         let engine = Engine::open(self.env, self.options)?;
         let shared = DatabaseShared {
             engine,
             planners,
-            plans: Plans::default(),
+            plans: PlanCache::default(),
             locks: Arc::default(),
             threads,
             durability: self.durability,
             progress,
             opened_micros,
-            surroundings: RwLock::new(None),
+            server_context: RwLock::new(None),
             workers: OnceLock::new(),
             definitions: AtomicU64::new(0),
             defining: Arc::default(),

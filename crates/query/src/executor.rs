@@ -3,14 +3,15 @@
 //! answer, whatever the operators do.
 //!
 //! A plan that runs out of memory before its first row restarts as a memory-constrained plan
-//! (`sparing`). The restart is safe: no row was returned yet, and it reads the same snapshot.
+//! (`memory_constrained`). The restart is safe: no row was returned yet, and it reads the same
+//! snapshot.
 
-mod first_side;
-mod giving_way;
-mod halting;
-mod held;
+mod buffered_side;
+mod cancellable_tasks;
 mod long_series;
-mod sparing;
+mod memory_constrained;
+mod window_memory;
+mod yielding;
 
 use std::future::poll_fn;
 use std::mem;
@@ -29,18 +30,20 @@ use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
 use thalweg_dialect::errors::external;
-use thalweg_dialect::stop::{StatementMemory, StatementsMemory, Stop, too_much, within};
+use thalweg_dialect::statement_control::{
+    StatementControl, StatementMemory, StatementsMemory, too_much, within,
+};
 use thalweg_scan::{own_bytes, text_bytes};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use giving_way::JoinsGiveWay;
-pub use held::with_windows_counted;
+pub use window_memory::with_window_memory;
+pub(crate) use yielding::YieldingOperators;
 
-use self::halting::halting;
-use self::sparing::{Sparing, sparing};
+use self::cancellable_tasks::cancellable;
+use self::memory_constrained::{MemoryConstrained, memory_constrained};
 use crate::memory;
 use crate::panics::broke_down;
 use crate::stack::{self, STACK_BYTES};
@@ -69,7 +72,7 @@ impl Executor {
     /// # Errors
     /// If the system refuses threads.
     pub(crate) fn start(threads: usize, memory: StatementsMemory) -> Result<Executor> {
-        halting::install();
+        cancellable_tasks::install();
         stack::leave_room();
         let runtime = Builder::new_multi_thread()
             // Twice the cores, so that a short statement does not wait until a long one yields: the
@@ -86,7 +89,7 @@ impl Executor {
     }
 
     /// Starts a plan. Dropping its rows ends it and the tasks that it started, as soon as they
-    /// yield or its scans check [`Stop`].
+    /// yield or its scans check [`StatementControl`].
     pub(crate) fn run(&self, plan: Arc<dyn ExecutionPlan>, state: &SessionState) -> Rows {
         self.run_in(plan, TaskContext::from(state))
     }
@@ -129,7 +132,7 @@ impl Executor {
         planning: impl Future<Output = PlanResult<T>>,
     ) -> PlanResult<T> {
         let memory = self.memory_for(&state.runtime_env().memory_pool);
-        let stop = Arc::new(Stop::within_current(memory));
+        let stop = Arc::new(StatementControl::within_current(memory));
         let mut planning = pin!(planning);
         poll_fn(|context| {
             let planned = within(&stop, || planning.as_mut().poll(context));
@@ -141,9 +144,9 @@ impl Executor {
         .await
     }
 
-    /// A [`Stop`] for work of a statement that reserves memory in `pool`.
-    fn stop_for(&self, pool: &Arc<dyn MemoryPool>) -> Arc<Stop> {
-        Arc::new(Stop::with_memory(self.memory_for(pool)))
+    /// A [`StatementControl`] for work of a statement that reserves memory in `pool`.
+    fn stop_for(&self, pool: &Arc<dyn MemoryPool>) -> Arc<StatementControl> {
+        Arc::new(StatementControl::with_memory(self.memory_for(pool)))
     }
 
     fn memory_for(&self, pool: &Arc<dyn MemoryPool>) -> StatementMemory {
@@ -166,11 +169,11 @@ impl Executor {
 
     /// Runs `making` on these threads and returns its rows. Tasks that it starts may also serve
     /// other consumers of the same work, so they end with `work` and not with these rows.
-    pub(crate) fn take(&self, work: &Arc<Stop>, making: impl Making) -> Rows {
+    pub(crate) fn take(&self, work: &Arc<StatementControl>, making: impl Making) -> Rows {
         let (sender, batches) = channel(BATCHES_AHEAD);
         let mut taker = Taker::new(sender, Arc::clone(work));
         let taking = async move { taker.forward(making).await }.boxed();
-        let work = self.elsewhere(halting(Arc::clone(work), taking).boxed());
+        let work = self.elsewhere(cancellable(Arc::clone(work), taking).boxed());
         Rows { batches, work: Some(work), stop: Arc::default(), last: None }
     }
 
@@ -199,16 +202,20 @@ impl Drop for Executor {
 struct Running {
     work: BoxFuture<'static, PlanResult<()>>,
     batches: Receiver<RecordBatch>,
-    stop: Arc<Stop>,
+    stop: Arc<StatementControl>,
 }
 
 impl Running {
-    fn of(plan: Arc<dyn ExecutionPlan>, context: TaskContext, stop: Arc<Stop>) -> Running {
+    fn of(
+        plan: Arc<dyn ExecutionPlan>,
+        context: TaskContext,
+        stop: Arc<StatementControl>,
+    ) -> Running {
         let config = context.session_config().clone().with_extension(Arc::clone(&stop));
         let context = Arc::new(context.with_session_config(config));
         let (sender, batches) = channel(BATCHES_AHEAD);
         let work = Taker::new(sender, Arc::clone(&stop)).run(plan, context).boxed();
-        let work = halting(Arc::clone(&stop), work).boxed();
+        let work = cancellable(Arc::clone(&stop), work).boxed();
         Running { work, batches, stop }
     }
 }
@@ -225,11 +232,11 @@ impl<T: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static>
 struct Taker {
     batches: Sender<RecordBatch>,
     has_rows: bool,
-    stop: Arc<Stop>,
+    stop: Arc<StatementControl>,
 }
 
 impl Taker {
-    fn new(batches: Sender<RecordBatch>, stop: Arc<Stop>) -> Taker {
+    fn new(batches: Sender<RecordBatch>, stop: Arc<StatementControl>) -> Taker {
         Taker { batches, has_rows: false, stop }
     }
 
@@ -241,9 +248,11 @@ impl Taker {
         let (first, of_first) = (Arc::clone(&plan), Arc::clone(&context));
         match self.forward(async move { execute_stream(first, of_first) }).await {
             Err(error) if !self.has_rows && is_shortage(&error) => {
-                // `sparing` consumes the plan, which drops all that it holds.
-                let Ok(Some(Sparing { plan, sorts })) = sparing(plan) else { return Err(error) };
-                let context = Arc::new(memory::sparing(&context, sorts)?);
+                // `memory_constrained` consumes the plan, which drops all that it holds.
+                let Ok(Some(MemoryConstrained { plan, sorts })) = memory_constrained(plan) else {
+                    return Err(error);
+                };
+                let context = Arc::new(memory::memory_constrained(&context, sorts)?);
                 self.until_let_go().await;
                 self.forward(async move { execute_stream(plan, context) }).await
             }
@@ -306,11 +315,11 @@ fn is_shortage(error: &DataFusionError) -> bool {
     }
 }
 
-/// The [`Stop`] of the plan that a context belongs to. Scans check it themselves, because a task
-/// can only be dropped where it yields, and a join that finds no match reads many batches before it
-/// does.
-pub(crate) fn stop_of(context: &TaskContext) -> Option<Arc<Stop>> {
-    context.session_config().get_extension::<Stop>()
+/// The [`StatementControl`] of the plan that a context belongs to. Scans check it themselves,
+/// because a task can only be dropped where it yields, and a join that finds no match reads many
+/// batches before it does.
+pub(crate) fn stop_of(context: &TaskContext) -> Option<Arc<StatementControl>> {
+    context.session_config().get_extension::<StatementControl>()
 }
 
 /// The rows of a plan that runs on other threads or has ended.
@@ -318,7 +327,7 @@ pub(crate) struct Rows {
     batches: Receiver<RecordBatch>,
     /// `None` after the end was reported.
     work: Option<Work>,
-    stop: Arc<Stop>,
+    stop: Arc<StatementControl>,
     /// The batch that was taken last. Its consumer is usually done with it when it asks for the
     /// next one, so it is freed here, where the plan's memory is counted.
     last: Option<RecordBatch>,

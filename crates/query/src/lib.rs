@@ -19,30 +19,29 @@
 
 mod appender;
 mod cancel;
+mod cancellable_rules;
 mod catalog;
+mod compact_texts;
 mod copy_in;
 mod ctes;
 mod cursor;
 mod database;
+mod equivalence_barriers;
 mod executor;
-mod filters_down;
-mod first_of_groups;
-mod forms;
+mod filter_pushdown;
 mod fused;
-mod given;
-mod heeding;
-mod kept;
 mod loader;
 mod locks;
 mod memory;
 #[doc(hidden)]
 pub mod operator;
+mod operator_metrics;
 mod optimization;
 mod outcome;
-mod own_texts;
 mod panics;
 mod parameters;
 mod plan;
+mod plan_cache;
 mod plan_depth;
 mod planner;
 mod planning;
@@ -50,19 +49,20 @@ mod point;
 mod prepared;
 mod privileges;
 mod records;
-mod reduce;
+mod row_forms;
 mod scan;
 mod scram;
-mod semi_joins_first;
+mod semi_join_filters;
+mod semi_join_pushdown;
+mod server_context;
 mod session;
 mod sleep;
 mod sorted_groups;
 mod sorted_unions;
 mod stack;
 mod statement;
-mod surroundings;
 mod task;
-mod veils;
+mod top_n_per_group;
 mod workers;
 
 /// The interface between fused aggregates and the scheduler that runs them.
@@ -79,35 +79,39 @@ pub use copy_in::CopyIn;
 pub use cursor::forward_move;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;
-pub use executor::with_windows_counted;
-pub use forms::{Encoded, EncodedStream, RowForm, ValueForms};
+pub use equivalence_barriers::{EquivalenceBarrier, HiddenProperties};
+pub use executor::with_window_memory;
 pub use fused::MergedGroups;
-pub use given::Given;
-pub use kept::{PlanFigures, Values as RunValues, bound as with_values, parameter, value_of_run};
 pub use locks::takes_locks;
+pub use operator_metrics::OperatorMetrics;
 pub use outcome::{BatchStream, Copy, Notice, Outcome, Tag};
 pub use plan::{RECOMPUTED, shown};
-pub use planning::PlanningFigures;
+pub use plan_cache::{
+    ParameterValues, PlanCacheMetrics, bound as with_values, parameter, value_of_run,
+};
+pub use planning::PlanningMetrics;
 pub use prepared::Prepared;
 pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
 };
-pub use reduce::{Among, AsLeaf, KEPT_OF, Keys, Leaf, reduced, share};
+pub use row_forms::{Encoded, EncodedStream, RowForm, ValueForms};
 pub use scan::{ChunkIdentity, WholeChunk, is_about, whole_chunks};
 pub use scram::ScramVerifier;
+pub use semi_join_filters::{
+    ASSUMED_SELECTIVITY_DIVISOR, AsLeaf, KeyMembership, Keys, Leaf, share, with_semi_join_filters,
+};
+pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
 pub use session::{Session, Statement, TransactionStatus};
-pub use surroundings::{Activity, ActivityState, End, SessionFacts, Surroundings};
 pub use task::reconfigured;
 pub use thalweg_dialect::parse::{may_hold_password, without_passwords};
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
-    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, Figures, KeyedChange, KeyedRows, Patch,
-    Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageFigures, Unit, Written,
-    fingerprint,
+    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, KeyedChange, KeyedRows, Patch,
+    PipelineTotals, Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageTotals,
+    Unit, Written, fingerprint,
 };
-pub use veils::{Hides, Veil};
 pub use workers::{
-    Again, Consent, Definition, FanIn, Gathering, Holders, KeySearch, KeyedWriter, Load,
-    NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, ShardPlan, ShardRows, ShardSight,
-    Shards, Stages, Unity, WorkerScan, Workers, Write,
+    AtomicScope, Definition, DefinitionQuorum, FanIn, Gathering, Holders, KeySearch, KeyedWriter,
+    Load, NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, Rebound, ShardPlan, ShardRows,
+    ShardStatistics, Shards, Stages, WorkerScan, Workers, Write,
 };

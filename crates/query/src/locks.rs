@@ -11,9 +11,9 @@
 //! Promise: when a term ends, by a commit, an error or a lost client, all of its locks are
 //! released. A wait that would close a cycle is refused (`40P01`).
 
-mod alone;
 mod calls;
 mod functions;
+mod recognize;
 mod session;
 mod table;
 #[cfg(test)]
@@ -25,10 +25,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thalweg_types::Result;
 
-pub use alone::takes_locks;
-pub(crate) use alone::{are_calls, check_none, has_only_calls, is_alone};
 pub(crate) use calls::read;
 pub(crate) use functions::{functions, takes_keys};
+pub use recognize::takes_locks;
+pub(crate) use recognize::{are_calls, check_none, has_only_calls, is_alone};
 pub(crate) use session::{Ending, SessionLocks};
 pub(crate) use table::Listed;
 use table::{Lock, Table, Term};

@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::{
 };
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use thalweg_dialect::stop::{check_reserving, check_spilling};
+use thalweg_dialect::statement_control::{check_reserving, check_spilling};
 use thalweg_env::{MemoryWatch, Purpose};
 
 use self::sorts::SortRoom;
@@ -64,7 +64,7 @@ pub(crate) fn room(runtime: &Arc<RuntimeEnv>, limit: Option<usize>) -> PlanResul
 /// The configuration with which a statement continues after it found too little memory, with the
 /// given number of sorts that spill: small batches. DataFusion's default reservation for sorts is
 /// more than such a statement may have in all.
-pub(crate) fn sparing(context: &TaskContext, sorts: usize) -> PlanResult<TaskContext> {
+pub(crate) fn memory_constrained(context: &TaskContext, sorts: usize) -> PlanResult<TaskContext> {
     let bytes = match context.memory_pool().memory_limit() {
         MemoryLimit::Finite(bytes) => bytes,
         MemoryLimit::Infinite | MemoryLimit::Unknown => BYTES_OF_NO_LIMIT,

@@ -10,7 +10,7 @@ use thalweg_formats::WriteOptions;
 use thalweg_types::{Result, SqlState};
 
 use crate::copy_in::CopyIn;
-use crate::forms::EncodedStream;
+use crate::row_forms::EncodedStream;
 use crate::workers::Load;
 
 /// Rows as they come.

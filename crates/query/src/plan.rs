@@ -15,18 +15,18 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
+use thalweg_dialect::complete_types::complete_columns;
 use thalweg_dialect::errors::{external, from_datafusion};
 use thalweg_dialect::guards::guarded;
 use thalweg_dialect::parse::{parse_single, parse_type};
 use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
-use thalweg_dialect::told_types::told_columns;
 use thalweg_dialect::types::{arrow_field, column_type};
 use thalweg_types::Result;
 
+use crate::cancellable_rules::check_cancelled;
 use crate::catalog::written;
 use crate::ctes;
 use crate::executor::Executor;
-use crate::heeding::go_on;
 use crate::optimization::optimize;
 use crate::outcome::BatchStream;
 use crate::plan_depth;
@@ -42,7 +42,7 @@ pub(crate) struct Planned {
     pub(crate) plan: LogicalPlan,
     pub(crate) names: Vec<String>,
     /// The columns with their complete types.
-    told: DFSchemaRef,
+    complete: DFSchemaRef,
 }
 
 /// Plans a query with the current meaning of its names.
@@ -59,18 +59,18 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     let mut statement = statement;
     let tables = tables(state, &statement).await;
     rewrite(&mut statement, &tables).map_err(external)?;
-    go_on()?;
+    check_cancelled()?;
     let executor = Executor::of(state.config());
     let plan = executor.counted(state, state.statement_to_plan(statement)).await?;
-    go_on()?;
+    check_cancelled()?;
     plan_depth::check(&plan).map_err(external)?;
     check_size(&plan)?;
     let plan = written(plan, state)?;
-    let told = told_columns(&plan)?;
+    let complete = complete_columns(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(external)?;
     let names = fields.iter().map(|field| output_name(field.name()).to_owned()).collect();
-    Ok(Planned { plan, names, told })
+    Ok(Planned { plan, names, complete })
 }
 
 /// Rewrites a statement into the form that DataFusion's planner accepts.
@@ -138,7 +138,7 @@ pub(crate) async fn physical(
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
     let planning = async {
         let optimized = guarded(optimize(state, plan)?)?;
-        go_on()?;
+        check_cancelled()?;
         state.query_planner().create_physical_plan(&optimized, state).await
     };
     let executor = Executor::of(state.config());
@@ -157,8 +157,8 @@ pub(crate) async fn stream(
     planned: Planned,
     sql: &str,
 ) -> Result<(SchemaRef, BatchStream)> {
-    let told = |error| from_datafusion(error, sql);
-    let physical = physical(state, &planned.plan).await.map_err(told)?;
+    let complete = |error| from_datafusion(error, sql);
+    let physical = physical(state, &planned.plan).await.map_err(complete)?;
     let schema = renamed(&physical.schema(), &planned);
     let rows = start(state, physical, &schema, sql);
     Ok((schema, rows))
@@ -212,14 +212,14 @@ pub(crate) async fn collect(
 /// The columns under the names that users see. DataFusion loses the metadata of some fields on the
 /// way to the executable plan; this restores it.
 pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
-    let fields = schema.fields().iter().zip(planned.told.fields()).zip(&planned.names);
+    let fields = schema.fields().iter().zip(planned.complete.fields()).zip(&planned.names);
     let fields: Vec<_> = fields
-        .map(|((field, told), name)| {
+        .map(|((field, complete), name)| {
             let field = field.as_ref().clone().with_name(name).with_nullable(true);
-            match forgets(&field, told) {
+            match forgets(&field, complete) {
                 true => field
-                    .with_data_type(told.data_type().clone())
-                    .with_metadata(told.metadata().clone()),
+                    .with_data_type(complete.data_type().clone())
+                    .with_metadata(complete.metadata().clone()),
                 false => field,
             }
         })
@@ -227,12 +227,12 @@ pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// True if a field has lost metadata that `told`, with the same type, has.
-fn forgets(field: &Field, told: &Field) -> bool {
+/// True if a field has lost metadata that `complete`, with the same type, has.
+fn forgets(field: &Field, complete: &Field) -> bool {
     let says_nothing = field.metadata().is_empty();
-    match (field.data_type(), told.data_type()) {
-        (DataType::List(item), DataType::List(told)) => says_nothing && forgets(item, told),
-        (data_type, told) => says_nothing && data_type == told,
+    match (field.data_type(), complete.data_type()) {
+        (DataType::List(item), DataType::List(complete)) => says_nothing && forgets(item, complete),
+        (data_type, complete) => says_nothing && data_type == complete,
     }
 }
 

@@ -11,24 +11,24 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
-use thalweg_dialect::stop::StatementsMemory;
+use thalweg_dialect::statement_control::StatementsMemory;
 use thalweg_env::Threads;
 use thalweg_types::{Result, TableId};
 
+use crate::cancellable_rules::with_cancellation_checks;
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
-use crate::executor::{Executor, JoinsGiveWay};
-use crate::first_of_groups::KeepFirstOfGroups;
+use crate::equivalence_barriers::with_equivalence_barriers;
+use crate::executor::{Executor, YieldingOperators};
 use crate::fused::{self, QueryScheduler, Scheduling};
-use crate::heeding::heed;
 use crate::locks;
 use crate::planning::PlanningThreads;
-use crate::reduce::ReduceJoins;
-use crate::scan::{FindFirstRows, TellThresholds};
+use crate::scan::{FindFirstRows, PushDownThresholds};
+use crate::semi_join_filters::ApplySemiJoinFilters;
 use crate::sorted_groups::with_sorted_groups;
 use crate::sorted_unions::with_sorted_unions;
-use crate::veils::with_veils;
+use crate::top_n_per_group::PlanTopNPerGroup;
 use crate::workers::{NumberedElsewhere, Workers};
-use crate::{ctes, filters_down, privileges, semi_joins_first, sleep};
+use crate::{ctes, filter_pushdown, privileges, semi_join_pushdown, sleep};
 
 /// Maximum number of idle planners in the pool.
 const IDLE_MAX: usize = 64;
@@ -72,19 +72,19 @@ impl Planner {
             .with_runtime_env(Arc::clone(runtime))
             .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
             .with_physical_optimizer_rules(physical_rules(scheduler, workers.is_none()))
-            .with_physical_optimizer_rule(Arc::new(JoinsGiveWay { alone: workers.is_none() }))
-            .with_physical_optimizer_rule(Arc::new(TellThresholds));
+            .with_physical_optimizer_rule(Arc::new(YieldingOperators { alone: workers.is_none() }))
+            .with_physical_optimizer_rule(Arc::new(PushDownThresholds));
         let builder = match workers {
             Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
-            None => builder.with_physical_optimizer_rule(Arc::new(ReduceJoins)),
+            None => builder.with_physical_optimizer_rule(Arc::new(ApplySemiJoinFilters)),
         };
         let mut builder = thalweg_dialect::configure(builder);
         for rule in thalweg_dialect::rewrite::analyzer_rules() {
             builder = builder.with_analyzer_rule(rule);
         }
         builder = builder.with_analyzer_rule(names.analyzer_rule());
-        semi_joins_first::add_to(&mut builder);
-        heed(&mut builder);
+        semi_join_pushdown::add_to(&mut builder);
+        with_cancellation_checks(&mut builder);
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());
         functions.extend(locks::functions());
@@ -102,13 +102,13 @@ impl Planner {
 /// runs before any operator repartitions rows. Windows are only rewritten if there are no workers
 /// (`alone`).
 fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
-    let mut rules = filters_down::guarded(fused::physical_rules(scheduler));
-    rules = with_sorted_groups(with_veils(with_sorted_unions(rules)));
+    let mut rules = filter_pushdown::guarded(fused::physical_rules(scheduler));
+    rules = with_sorted_groups(with_equivalence_barriers(with_sorted_unions(rules)));
     let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
     let fused = fused.expect("it was put there");
     rules.insert(fused, Arc::new(FindFirstRows));
     if alone {
-        rules.insert(fused, Arc::new(KeepFirstOfGroups));
+        rules.insert(fused, Arc::new(PlanTopNPerGroup));
     }
     rules
 }

@@ -47,7 +47,7 @@ const LONG_BYTES: usize = 1 << 10;
 
 /// Metrics of the planning threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PlanningFigures {
+pub struct PlanningMetrics {
     /// Threads that work on a statement, abandoned ones included.
     pub busy: usize,
     /// Statements that wait for a thread.
@@ -110,10 +110,10 @@ impl PlanningThreads {
         Working { done, job: Some(job) }
     }
 
-    pub(crate) fn figures(&self) -> PlanningFigures {
+    pub(crate) fn figures(&self) -> PlanningMetrics {
         let queue = self.0.queue.lock();
         let Queue { threads, idle, abandoned, .. } = *queue;
-        PlanningFigures { busy: threads - idle, waiting: queue.jobs.len(), abandoned }
+        PlanningMetrics { busy: threads - idle, waiting: queue.jobs.len(), abandoned }
     }
 }
 

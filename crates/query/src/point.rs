@@ -189,7 +189,7 @@ impl Point {
     ///
     /// # Errors
     /// If the row has other columns.
-    pub(crate) fn told(&self, values: &RecordBatch) -> Result<Outcome> {
+    pub(crate) fn outcome_of_values(&self, values: &RecordBatch) -> Result<Outcome> {
         let Action::Select { schema, .. } = &self.action else {
             return Err(Error::internal("only rows of queries are told"));
         };

@@ -122,11 +122,14 @@ impl Prepared {
         let same = match &self.inner.schema {
             None => true,
             Some(schema) => {
-                let (told, now) = (schema.fields(), outcome.schema.fields());
-                let alike = |(told, now): (&FieldRef, &FieldRef)| {
-                    told.data_type().equals_datatype(now.data_type()) && told.name() == now.name()
+                let (described, now) = (schema.fields(), outcome.schema.fields());
+                let alike = |(described, now): (&FieldRef, &FieldRef)| {
+                    described.data_type().equals_datatype(now.data_type())
+                        && described.name() == now.name()
                 };
-                outcome.gives_rows() && told.len() == now.len() && told.iter().zip(now).all(alike)
+                outcome.gives_rows()
+                    && described.len() == now.len()
+                    && described.iter().zip(now).all(alike)
             }
         };
         if same {

@@ -113,7 +113,7 @@ impl Rights {
         if let Securable::Relation { namespace, .. } = object {
             self.on_namespace(namespace, Privilege::Usage)?;
         }
-        let message = format!("must be owner of {}", self.told(object));
+        let message = format!("must be owner of {}", self.describe_object(object));
         Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message))
     }
 
@@ -150,12 +150,12 @@ impl Rights {
     }
 
     pub(crate) fn denied(&self, object: &Securable) -> Error {
-        let message = format!("permission denied for {}", self.told(object));
+        let message = format!("permission denied for {}", self.describe_object(object));
         Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
     }
 
     /// An object's kind and name.
-    fn told(&self, object: &Securable) -> String {
+    fn describe_object(&self, object: &Securable) -> String {
         match object {
             Securable::Database => format!("database {DATABASE}"),
             Securable::Namespace(name) => format!("schema {name}"),

@@ -43,8 +43,8 @@ use thalweg_store::ChunkView;
 use thalweg_types::{TableId, TableSchema};
 
 use crate::executor::stop_of;
-use crate::kept;
-use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
+use crate::plan_cache;
+use crate::semi_join_filters::{ASSUMED_SELECTIVITY_DIVISOR, Keys, Leaf, WaitingFor};
 
 use chunks::Chunks;
 use conditions::Conditions;
@@ -57,7 +57,7 @@ pub(crate) use states::States;
 pub(crate) use statistics::table_statistics;
 use statistics::{Asked, scan_statistics};
 use threshold::Threshold;
-pub(crate) use threshold::{TellThresholds, with_thresholds};
+pub(crate) use threshold::{PushDownThresholds, with_thresholds};
 pub(crate) use values::value_counts;
 pub use whole::{ChunkIdentity, WholeChunk, whole_chunks};
 
@@ -277,12 +277,12 @@ impl ShardScan {
 
     /// A copy of the scan for an operator that needs only the first rows of an order.
     pub(crate) fn for_first(&self, first: FirstRows) -> Result<ShardScan> {
-        let kept = self.chunks.kept.as_ref().clone();
-        let filter = self.filter.as_ref().map(kept::bound).transpose()?;
+        let unpruned = self.chunks.unpruned.as_ref().clone();
+        let filter = self.filter.as_ref().map(plan_cache::bound).transpose()?;
         let (columns, filter) = (&self.columns, filter.as_ref());
         let conditions = Conditions::of_table(filter, columns, &self.schema);
         let chosen =
-            Chunks::chosen(kept, columns, filter, &conditions, &self.reads(), Some(&first))?;
+            Chunks::chosen(unpruned, columns, filter, &conditions, &self.reads(), Some(&first))?;
         // Rows that were found by key need no second search.
         let index = chosen.index.or_else(|| self.chunks.index.clone());
         let chunks = Chunks { in_table: self.chunks.in_table, index, ..chosen };
@@ -313,7 +313,7 @@ impl DisplayAs for ShardScan {
         if let Some(index) = &self.chunks.index {
             write!(f, " index={index}")?;
         }
-        self.among.tell(f, |column| columns[column])?;
+        self.among.write_column_names(f, |column| columns[column])?;
         match self.limit {
             Some(limit) => write!(f, " limit={limit}"),
             None => Ok(()),
@@ -328,7 +328,7 @@ impl Leaf for ShardScan {
 
     /// Its filters are operators above it, so only keys count.
     fn share(&self) -> f64 {
-        if self.among.is_nothing() { 1.0 } else { 1.0 / KEPT_OF as f64 }
+        if self.among.is_nothing() { 1.0 } else { 1.0 / ASSUMED_SELECTIVITY_DIVISOR as f64 }
     }
 
     fn takes_keys(&self, column: usize) -> bool {

@@ -1,12 +1,12 @@
 //! A session: one user's statements, executed in sequence, and their transaction.
 
 mod blocks;
+mod cached_plans;
 mod cursors;
-mod forms;
-mod kept;
 mod locking;
 mod planned;
 mod points;
+mod row_forms;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,6 @@ use crate::cancel::{CancelHandle, SessionCancels, Timer};
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
-use crate::forms::RowForm;
 use crate::locks::{self, SessionLocks};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::panics::caught;
@@ -31,10 +30,11 @@ use crate::planning::is_long;
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
+use crate::row_forms::RowForm;
+use crate::server_context::SessionInfo;
 use crate::stack::with_room_for;
-use crate::statement::{self, Description, OfSession, Settings};
-use crate::surroundings::SessionFacts;
-use crate::workers::{Load, Unity};
+use crate::statement::{self, Description, SessionCommand, Settings};
+use crate::workers::{AtomicScope, Load};
 
 pub(crate) use self::blocks::in_failed_block;
 use self::blocks::{Block, outside};
@@ -60,7 +60,7 @@ pub struct Session {
     /// True for the implicit block around the statements of one text.
     implicit: bool,
     settings: Settings,
-    facts: Arc<SessionFacts>,
+    facts: Arc<SessionInfo>,
     prepared: PreparedStatements,
     cursors: Cursors,
     /// The form of result rows.
@@ -147,7 +147,7 @@ impl Session {
     }
 
     /// Sets what the session knows of its client.
-    pub fn introduce(&mut self, facts: SessionFacts) {
+    pub fn introduce(&mut self, facts: SessionInfo) {
         self.locks.introduce(facts.process_id);
         self.facts = Arc::new(facts);
     }
@@ -316,7 +316,7 @@ impl Session {
     /// several statements. Explicit transaction statements among them still work.
     pub fn begin_implicit(&mut self) {
         if self.block.is_none() {
-            self.open_block(self.settings.modes(), Unity::Whole);
+            self.open_block(self.settings.modes(), AtomicScope::Whole);
             self.implicit = true;
         }
     }
@@ -325,7 +325,7 @@ impl Session {
     /// one statement. `COMMIT` or `ROLLBACK` ends it.
     pub fn begin_steps(&mut self) {
         if self.block.is_none() {
-            self.open_block(self.settings.modes(), Unity::EachWorker);
+            self.open_block(self.settings.modes(), AtomicScope::EachWorker);
         }
     }
 
@@ -374,7 +374,7 @@ impl Session {
             None => {
                 let ahead = loaded.ahead.take();
                 let rows = loaded.append_to(&mut transaction, target.id())?;
-                self.commit(transaction, ahead, Unity::EachWorker).await?;
+                self.commit(transaction, ahead, AtomicScope::EachWorker).await?;
                 rows
             }
         };
@@ -413,11 +413,11 @@ impl Session {
             None => Transaction::new(self.database.shared.engine.snapshot()),
         };
         let description = match statement::of_session(&parsed) {
-            Some(OfSession::Fetch { name, gives_rows: true, .. }) => {
+            Some(SessionCommand::Fetch { name, gives_rows: true, .. }) => {
                 let schema = self.cursors.find(&name)?.schema.clone();
                 Description { parameters: Vec::new(), schema: Some(schema) }
             }
-            Some(OfSession::Execute { name, .. }) => {
+            Some(SessionCommand::Execute { name, .. }) => {
                 let schema = self.prepared.find(&name)?.schema().cloned();
                 Description { parameters: Vec::new(), schema }
             }
@@ -496,7 +496,7 @@ impl Session {
             if transaction.has_staged() || outcome.ahead.is_some() {
                 most = STAGED_RETRIES_MAX;
             }
-            match self.commit(transaction, outcome.ahead.take(), Unity::EachWorker).await {
+            match self.commit(transaction, outcome.ahead.take(), AtomicScope::EachWorker).await {
                 Err(error) if statement::may_retry(parsed, &error) => lost = Some(error),
                 committed => return committed.map(|()| outcome),
             }
@@ -526,31 +526,31 @@ impl Session {
     }
 
     /// Statements that only change the session.
-    async fn run_of_session(&mut self, wanted: OfSession, sql: &str) -> Result<Outcome> {
+    async fn run_of_session(&mut self, wanted: SessionCommand, sql: &str) -> Result<Outcome> {
         if self.transaction() == TransactionStatus::Failed {
             return Err(in_failed_block());
         }
         match wanted {
-            OfSession::Prepare { name, declared, parsed } => {
+            SessionCommand::Prepare { name, declared, parsed } => {
                 self.prepared.check_free(&name)?;
                 locks::check_none(&parsed.statement)?;
                 let prepared = Box::pin(self.describe(*parsed, sql, &declared)).await?;
                 self.prepared.keep(name, prepared);
                 Ok(Outcome::command("PREPARE"))
             }
-            OfSession::Execute { name, values } => {
+            SessionCommand::Execute { name, values } => {
                 let prepared = self.prepared.find(&name)?.clone();
                 let parsed = prepared.with_expressions(&values)?;
                 Box::pin(self.run(parsed, prepared.sql())).await
             }
-            OfSession::Deallocate(None) => {
+            SessionCommand::Deallocate(None) => {
                 self.prepared.clear();
                 Ok(Outcome::command("DEALLOCATE ALL"))
             }
-            OfSession::Deallocate(Some(name)) => {
+            SessionCommand::Deallocate(Some(name)) => {
                 self.prepared.remove(&name).map(|()| Outcome::command("DEALLOCATE"))
             }
-            OfSession::Declare { name, manner, query } => {
+            SessionCommand::Declare { name, manner, query } => {
                 if self.block.is_none() && !manner.hold {
                     return Err(outside("DECLARE CURSOR"));
                 }
@@ -560,25 +560,25 @@ impl Session {
                 self.cursors.declare(&name, Cursor::new(outcome.schema, rows, manner))?;
                 Ok(Outcome::command("DECLARE CURSOR"))
             }
-            OfSession::Fetch { name, motion, gives_rows } => {
+            SessionCommand::Fetch { name, motion, gives_rows } => {
                 let cursor = self.cursors.find(&name)?;
                 match gives_rows {
                     true => self.cancels.run(cursor.fetch(motion?)).await,
                     false => self.cancels.run(cursor.pass(motion?)).await,
                 }
             }
-            OfSession::Close(None) => {
+            SessionCommand::Close(None) => {
                 self.cursors.close_all();
                 Ok(Outcome::command("CLOSE CURSOR ALL"))
             }
-            OfSession::Close(Some(name)) => {
+            SessionCommand::Close(Some(name)) => {
                 self.cursors.close(&name).map(|()| Outcome::command("CLOSE CURSOR"))
             }
-            OfSession::DiscardAll if self.block.is_some() => {
+            SessionCommand::DiscardAll if self.block.is_some() => {
                 let message = "DISCARD ALL cannot run inside a transaction block";
                 Err(Error::new(SqlState::ACTIVE_TRANSACTION, message))
             }
-            OfSession::DiscardAll => {
+            SessionCommand::DiscardAll => {
                 self.prepared.clear();
                 self.cursors.close_all();
                 self.locks.unlock_all();
@@ -595,14 +595,14 @@ impl Session {
         &self,
         transaction: Transaction,
         ahead: Option<Box<dyn Load>>,
-        unity: Unity,
+        atomic_scope: AtomicScope,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (database, durability) = (self.database.clone(), self.settings.durability);
         let has_bulks = database.shared.workers.get().is_none() && transaction.has_bulks();
         let cancels = has_bulks.then(|| self.cancels.heard());
         async move {
             match (ahead, cancels) {
-                (None, None) => database.shared.commit(transaction, unity, durability).await,
+                (None, None) => database.shared.commit(transaction, atomic_scope, durability).await,
                 (Some(load), _) => database.shared.commit_load(load, transaction, durability).await,
                 (None, Some(cancels)) => {
                     Box::pin(database.shared.commit_bulks(transaction, cancels, durability)).await

@@ -2,27 +2,27 @@
 
 mod alter_table;
 pub(crate) mod ast_tools;
-mod changing_with;
 mod conflict;
 mod copy;
 mod create;
+mod data_modifying_with;
 mod delete;
 mod describe;
 mod drop;
 mod explain;
-mod found;
+mod found_rows;
 mod grant;
 mod index;
 mod insert;
 mod literals;
 mod locking;
-mod of_session;
+mod no_ops;
 mod owner;
 mod query;
-mod remarks;
 mod returning;
 mod role;
 mod rows;
+mod session_commands;
 mod settings;
 mod target;
 mod update;
@@ -43,20 +43,20 @@ use thalweg_types::{Error, Result, SqlState, bounded};
 
 use crate::catalog::SessionCatalog;
 use crate::database::Database;
-use crate::forms::RowForm;
 use crate::locks;
 use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
+use crate::row_forms::RowForm;
 
 pub(crate) use conflict::{key_is_taken, reject_loaded};
 pub(crate) use describe::{Description, describe};
 pub(crate) use explain::plan_text;
 pub(crate) use locking::check_subqueries;
-pub(crate) use of_session::{OfSession, of_session};
 pub(crate) use query::only_reads;
 pub(crate) use role::session::setting as role_setting;
 pub(crate) use rows::Shaper;
+pub(crate) use session_commands::{SessionCommand, of_session};
 pub(crate) use settings::{Defaults, Modes, Scope, Settings, unrecognized};
 pub(crate) use target::Target;
 pub(crate) use writes::{check_writable, is_about_settings};
@@ -81,7 +81,7 @@ pub(crate) struct Execution<'a> {
 
 impl Execution<'_> {
     /// Translates errors of DataFusion into our own.
-    pub(crate) fn told<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
+    pub(crate) fn translate<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
         result.map_err(|error| from_datafusion(error, self.sql))
     }
 
@@ -211,9 +211,9 @@ async fn plain(
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
         Statement::Comment { object_type, object_name, .. } => {
-            remarks::comment(execution, object_type, object_name)
+            no_ops::comment(execution, object_type, object_name)
         }
-        Statement::Lock(lock) => remarks::lock(execution, lock),
+        Statement::Lock(lock) => no_ops::lock(execution, lock),
         // There is no `LISTEN`, so there is nothing to end.
         Statement::UNLISTEN { .. } => Ok(Outcome::command("UNLISTEN")),
         other => Err(Error::unsupported(kind_of(other))),

@@ -33,12 +33,12 @@ use futures::future::BoxFuture;
 use thalweg_txn::{Durability, RowChanges};
 use thalweg_types::{Error, Key, Result, RowId, TableId, TableSchema};
 
-use crate::forms::{EncodedStream, RowForm};
+use crate::row_forms::{EncodedStream, RowForm};
 pub(crate) use commit::{commit, commit_load};
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
 pub use keyed::KeyedWriter;
-pub use shards::{PackedRows, ShardPlan, ShardRows, ShardSight, Shards};
+pub use shards::{PackedRows, ShardPlan, ShardRows, ShardStatistics, Shards};
 pub(crate) use table::TableOnWorkers;
 
 /// A pass over executable plans.
@@ -61,7 +61,7 @@ pub struct WorkerScan {
     pub gathering: Gathering,
     /// True for a scan of a kept plan: the plan covers all workers that it knows, and each run asks
     /// those that its values concern.
-    pub is_kept: bool,
+    pub is_cached: bool,
 }
 
 /// The way in which a statement gathers rows from workers, as set by its session. Plans of a
@@ -148,7 +148,7 @@ impl FromStr for FanIn {
 }
 
 /// An operator of a kept plan in another run.
-pub enum Again {
+pub enum Rebound {
     /// A scan of workers, for that run.
     Scan(Arc<dyn ExecutionPlan>),
     /// A scan of workers whose table has changed too much since the plan was made.
@@ -198,7 +198,7 @@ pub struct Write {
 
 /// The atomicity of changes that go to several workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unity {
+pub enum AtomicScope {
     /// A statement: it is atomic on each worker.
     EachWorker,
     /// A transaction block: it is refused if it concerns several workers.
@@ -207,7 +207,7 @@ pub enum Unity {
 
 /// The workers that must consent to a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Consent {
+pub enum DefinitionQuorum {
     /// All reachable workers: the others are always able to follow.
     Reachable,
     /// All workers that may have rows, since rows may conflict with the definition.
@@ -248,14 +248,18 @@ pub trait Workers: Send + Sync {
     ///
     /// # Errors
     /// If there are no workers.
-    fn again(&self, operator: &Arc<dyn ExecutionPlan>, gathering: Gathering) -> PlanResult<Again>;
+    fn rebound(
+        &self,
+        operator: &Arc<dyn ExecutionPlan>,
+        gathering: Gathering,
+    ) -> PlanResult<Rebound>;
 
     /// An operator of [`Workers::physical_rule`], for a run with other values in which its workers
-    /// do the same. [`Again::Outgrown`] if other workers would be asked, or the work differs.
+    /// do the same. [`Rebound::Outgrown`] if other workers would be asked, or the work differs.
     ///
     /// # Errors
     /// If there are no workers.
-    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Again>;
+    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Rebound>;
 
     /// The rows of a plan as workers encode them, if they need no further processing here; `None`
     /// if the plan must run. `told` describes the columns for the client.
@@ -265,7 +269,7 @@ pub trait Workers: Send + Sync {
     fn encoded(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
-        told: &SchemaRef,
+        described: &SchemaRef,
         form: &RowForm,
     ) -> Result<Option<EncodedStream>>;
 
@@ -305,7 +309,7 @@ pub trait Workers: Send + Sync {
     fn can_define<'a>(
         &'a self,
         definition: &'a Definition,
-        consent: Consent,
+        quorum: DefinitionQuorum,
     ) -> BoxFuture<'a, Result<()>>;
 
     /// Sends a definition to all reachable workers and gateways. Other workers get it before their
@@ -316,7 +320,7 @@ pub trait Workers: Send + Sync {
     fn write(
         &self,
         writes: Vec<Write>,
-        unity: Unity,
+        atomic_scope: AtomicScope,
         durability: Durability,
     ) -> BoxFuture<'_, Result<()>>;
 

@@ -72,8 +72,8 @@ mod orders {
         let mut session = filled().await;
         let mut plan = String::new();
         let explain = "EXPLAIN SELECT id, k FROM keyed ORDER BY k, id";
-        let mut told = session.execute(explain).await.unwrap().rows.unwrap();
-        while let Some(batch) = told.next().await {
+        let mut error_text = session.execute(explain).await.unwrap().rows.unwrap();
+        while let Some(batch) = error_text.next().await {
             plan += &format!("{:?}", batch.unwrap());
         }
         assert!(plan.contains("SortPreservingMergeExec"), "{plan}");
@@ -233,12 +233,13 @@ mod statements_of_a_megabyte {
         done(&mut session, "CREATE TABLE t (id bigint PRIMARY KEY, name text)").await;
         let (items, rows) = list(|item| format!("({item}, 'name {item}')"));
         done(&mut session, &format!("INSERT INTO t VALUES {rows}")).await;
-        let told = "SELECT count(*), sum(id), sum(length(name)) - sum(length(id::text)) FROM t";
+        let error_text =
+            "SELECT count(*), sum(id), sum(length(name)) - sum(length(id::text)) FROM t";
         let expected = [Some(items), Some(items * (items - 1) / 2), Some(items * 5)];
-        assert_eq!(numbers(&mut session, told).await, [expected]);
+        assert_eq!(numbers(&mut session, error_text).await, [expected]);
         let (items, rows) = list(|item| format!("({item})"));
-        let told = format!("SELECT count(*), sum(n) FROM (VALUES {rows}) AS v(n)");
+        let error_text = format!("SELECT count(*), sum(n) FROM (VALUES {rows}) AS v(n)");
         let expected = [Some(items), Some(items * (items - 1) / 2)];
-        assert_eq!(numbers(&mut session, &told).await, [expected]);
+        assert_eq!(numbers(&mut session, &error_text).await, [expected]);
     }
 }

@@ -15,9 +15,9 @@ const OF_ROWS: u64 = 140 << 20;
 
 /// A system that says what it is told.
 #[derive(Default)]
-struct Says(AtomicU64);
+struct ReportedMemory(AtomicU64);
 
-impl Memory for Says {
+impl Memory for ReportedMemory {
     fn give_back(&self) {}
 
     fn used_bytes(&self) -> Option<u64> {
@@ -25,9 +25,9 @@ impl Memory for Says {
     }
 }
 
-fn database(says: &Arc<Says>) -> Database {
+fn database(reports: &Arc<ReportedMemory>) -> Database {
     let (env, ..) = Env::simulated(1);
-    let env = Env { memory: Arc::clone(says) as _, ..env };
+    let env = Env { memory: Arc::clone(reports) as _, ..env };
     Database::builder().threads(2).env(env).process_memory_limit(LIMIT).open().unwrap()
 }
 
@@ -50,8 +50,8 @@ const MANY: &str =
 
 #[tokio::test]
 async fn rows_are_refused_where_the_process_has_too_much() {
-    let says = Arc::new(Says::default());
-    let database = database(&says);
+    let reports = Arc::new(ReportedMemory::default());
+    let database = database(&reports);
     let mut session = database.session();
     for sql in [
         "CREATE TABLE t (id bigint PRIMARY KEY, name text)",
@@ -61,13 +61,13 @@ async fn rows_are_refused_where_the_process_has_too_much() {
     }
     session.execute(MANY).await.unwrap();
     session.execute("DELETE FROM t WHERE id >= 100").await.unwrap();
-    says.0.store(OF_ROWS + 1, Ordering::Relaxed);
+    reports.0.store(OF_ROWS + 1, Ordering::Relaxed);
     // What was taken by then makes it ask the system again.
     let error = refused(&mut session, MANY).await;
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
     assert_eq!(error.message(), "out of memory for rows");
-    let told = "For rows, the process has 141 MiB of memory, of which 140 MiB are allowed.";
-    assert_eq!(error.detail(), Some(told));
+    let error_text = "For rows, the process has 141 MiB of memory, of which 140 MiB are allowed.";
+    assert_eq!(error.detail(), Some(error_text));
     for sql in [
         "INSERT INTO t VALUES (11, 'b')",
         "UPDATE t SET name = 'b'",
@@ -78,15 +78,15 @@ async fn rows_are_refused_where_the_process_has_too_much() {
     // Nothing of it happened, looking goes on, and so does deleting, which makes room.
     assert_eq!(rows(&mut session, "SELECT * FROM t ORDER BY name, id").await.unwrap(), 10);
     rows(&mut session, "DELETE FROM t WHERE id > 5").await.unwrap();
-    says.0.store(OF_ROWS - (1 << 20), Ordering::Relaxed);
+    reports.0.store(OF_ROWS - (1 << 20), Ordering::Relaxed);
     rows(&mut session, "INSERT INTO t VALUES (11, 'b')").await.unwrap();
     assert_eq!(rows(&mut session, "SELECT * FROM t").await.unwrap(), 6);
 }
 
 #[tokio::test]
 async fn blocks_do_not_gather_rows_without_end() {
-    let says = Arc::new(Says(AtomicU64::new(OF_ROWS - (6 << 20))));
-    let database = database(&says);
+    let reports = Arc::new(ReportedMemory(AtomicU64::new(OF_ROWS - (6 << 20))));
+    let database = database(&reports);
     let mut session = database.session();
     session.execute("CREATE TABLE t (id bigint, name text)").await.unwrap();
     session.execute("BEGIN").await.unwrap();
@@ -97,7 +97,7 @@ async fn blocks_do_not_gather_rows_without_end() {
             Ok(_) => statements += 1,
             Err(error) => break error,
         }
-        says.0.fetch_add(2 << 20, Ordering::Relaxed);
+        reports.0.fetch_add(2 << 20, Ordering::Relaxed);
         assert!(statements < 100, "nobody stops it");
     };
     assert_eq!(error.state(), SqlState::OUT_OF_MEMORY);
@@ -107,8 +107,8 @@ async fn blocks_do_not_gather_rows_without_end() {
 
 #[tokio::test]
 async fn statements_that_cannot_spill_fail_alone() {
-    let says = Arc::new(Says(AtomicU64::new(LIMIT)));
-    let database = database(&says);
+    let reports = Arc::new(ReportedMemory(AtomicU64::new(LIMIT)));
+    let database = database(&reports);
     let mut session = database.session();
     let join = "SELECT * FROM generate_series(1, 300000) a(x) \
                 JOIN generate_series(1, 300000) b(y) ON a.x = b.y";
@@ -119,7 +119,7 @@ async fn statements_that_cannot_spill_fail_alone() {
     assert!(error.message().starts_with("out of memory in "), "{}", error.message());
     let hint = error.hint().unwrap();
     assert!(hint.starts_with("Raise database.process_memory_limit"), "{hint}");
-    says.0.store(0, Ordering::Relaxed);
+    reports.0.store(0, Ordering::Relaxed);
     assert_eq!(rows(&mut session, join).await.unwrap(), 300_000);
 }
 
@@ -252,9 +252,10 @@ async fn shown(session: &mut Session, sql: &str) -> String {
 
 /// Whether an operator says of each time it is in a plan that it went to disk.
 fn has_spilled(plan: &str, operator: &str) -> bool {
-    let mut told = plan.lines().filter(|line| line.contains(&format!("{operator}:"))).peekable();
-    told.peek().is_some()
-        && told.all(|line| line.contains("spill_count=") && !line.contains("spill_count=0"))
+    let mut error_text =
+        plan.lines().filter(|line| line.contains(&format!("{operator}:"))).peekable();
+    error_text.peek().is_some()
+        && error_text.all(|line| line.contains("spill_count=") && !line.contains("spill_count=0"))
 }
 
 #[tokio::test]
@@ -402,11 +403,14 @@ async fn parts_of_windows_are_copied_for_whoever_holds_on_to_them() {
     session.execute("CREATE TABLE a (id bigint)").await.unwrap();
     session.execute("INSERT INTO a VALUES (1), (2), (3)").await.unwrap();
     let window = "SELECT id, count(*) OVER (PARTITION BY id % 5) AS n FROM a";
-    let told = shown(&mut session, &format!("EXPLAIN {window}")).await;
-    assert!(told.contains("SmallBatches") && !told.contains("SmallBatches: own"), "{told}");
+    let error_text = shown(&mut session, &format!("EXPLAIN {window}")).await;
+    assert!(
+        error_text.contains("SmallBatches") && !error_text.contains("SmallBatches: own"),
+        "{error_text}"
+    );
     let sorted = format!("{window} ORDER BY n, id DESC");
-    let told = shown(&mut session, &format!("EXPLAIN {sorted}")).await;
-    assert!(told.contains("SmallBatches: own"), "{told}");
+    let error_text = shown(&mut session, &format!("EXPLAIN {sorted}")).await;
+    assert!(error_text.contains("SmallBatches: own"), "{error_text}");
 }
 
 /// A sort for the first rows holds these; where they have no room, all rows are sorted on disk.

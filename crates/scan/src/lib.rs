@@ -26,7 +26,7 @@ mod wire;
 
 pub use aggregate::{
     Aggregation, BitOperator, Comparison, Finished, Key, KeySet, KeyValue, Lane, Measure, Number,
-    Operator, Order, Partial, Pattern, Picked, Predicate, ReadStatistics, Sieve, Spread, TextTest,
-    Width, own_bytes, text_bytes,
+    Operator, Order, Partial, Pattern, Picked, Predicate, ReadStatistics, RowFilter, Spread,
+    TextTest, Width, own_bytes, text_bytes,
 };
 pub use scheduler::{LocalScheduler, Mode, Round, Shape};

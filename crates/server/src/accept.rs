@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::shared::{Shared, Stage};
-use crate::strangers::{Stranger, Strangers};
+use crate::unauthenticated::{Unauthenticated, UnauthenticatedConnection};
 
 /// Sockets beyond the limit of connections. They serve to tell surplus clients that they are
 /// refused.
@@ -33,17 +33,17 @@ pub(crate) async fn serve<F>(
     shared: &Shared,
     listener: TcpListener,
     until: Stage,
-    one: impl Fn(TcpStream, SocketAddr, Arc<Stranger>) -> F,
+    one: impl Fn(TcpStream, SocketAddr, Arc<UnauthenticatedConnection>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut open = JoinSet::new();
-    let one = |stream, peer, stranger| {
+    let one = |stream, peer, unauthenticated_connection| {
         prepare(&stream);
-        one(stream, peer, stranger)
+        one(stream, peer, unauthenticated_connection)
     };
     tokio::select! {
-        () = take_in(&listener, &shared.strangers, &mut open, one) => {}
+        () = take_in(&listener, &shared.unauthenticated, &mut open, one) => {}
         () = shared.reached(until) => {}
     }
     drop(listener);
@@ -76,24 +76,24 @@ impl Source for TcpListener {
 /// Accepts connections for ever, as far as there is room.
 async fn take_in<S: Source, F>(
     source: &S,
-    strangers: &Arc<Strangers>,
+    unauthenticated: &Arc<Unauthenticated>,
     open: &mut JoinSet<()>,
-    one: impl Fn(S::Stream, SocketAddr, Arc<Stranger>) -> F,
+    one: impl Fn(S::Stream, SocketAddr, Arc<UnauthenticatedConnection>) -> F,
 ) where
     F: Future<Output = ()> + Send + 'static,
 {
     let mut losses = Losses::default();
     loop {
-        strangers.has_room().await;
+        unauthenticated.has_room().await;
         let accepted = tokio::select! {
             accepted = source.accept() => accepted,
             Some(_) = open.join_next(), if !open.is_empty() => continue,
         };
         match accepted {
-            Ok((stream, peer)) => match strangers.enter() {
-                Some(stranger) => {
-                    let served = one(stream, peer, Arc::clone(&stranger));
-                    open.spawn(unless_evicted(stranger, served));
+            Ok((stream, peer)) => match unauthenticated.enter() {
+                Some(unauthenticated_connection) => {
+                    let served = one(stream, peer, Arc::clone(&unauthenticated_connection));
+                    open.spawn(unless_evicted(unauthenticated_connection, served));
                 }
                 None => losses.tell(&format!("{peer} is one too many")),
             },
@@ -102,7 +102,7 @@ async fn take_in<S: Source, F>(
             // Too many open files: the next accept fails as well until a socket closes.
             Err(error) => {
                 losses.tell(&error.to_string());
-                strangers.evict_oldest();
+                unauthenticated.evict_oldest();
                 pause().await;
             }
         }
@@ -110,10 +110,13 @@ async fn take_in<S: Source, F>(
 }
 
 /// Serves a connection until it ends or is evicted in favour of a newer one.
-async fn unless_evicted(stranger: Arc<Stranger>, served: impl Future<Output = ()>) {
+async fn unless_evicted(
+    unauthenticated_connection: Arc<UnauthenticatedConnection>,
+    served: impl Future<Output = ()>,
+) {
     tokio::select! {
         () = served => {}
-        () = stranger.evicted() => {}
+        () = unauthenticated_connection.evicted() => {}
     }
 }
 
@@ -125,8 +128,8 @@ async fn pause() {
 /// Counts lost connections and logs them at most once per [`TELL_EVERY`].
 #[derive(Default)]
 struct Losses {
-    untold: u64,
-    told: Option<Instant>,
+    unreported: u64,
+    last_reported: Option<Instant>,
 }
 
 impl Losses {
@@ -138,12 +141,12 @@ impl Losses {
 
     /// Counts a loss. Returns the number of losses since the last message if the next one is due.
     fn due(&mut self, now: Instant) -> Option<u64> {
-        self.untold += 1;
-        if self.told.is_some_and(|told| now - told < TELL_EVERY) {
+        self.unreported += 1;
+        if self.last_reported.is_some_and(|last_reported| now - last_reported < TELL_EVERY) {
             return None;
         }
-        self.told = Some(now);
-        Some(std::mem::take(&mut self.untold))
+        self.last_reported = Some(now);
+        Some(std::mem::take(&mut self.unreported))
     }
 }
 
@@ -179,8 +182,8 @@ mod tests {
     async fn errors_end_nothing_and_no_more_than_the_limit_are_served() {
         let source = Script(Mutex::new([Err(24), Ok(1), Err(103), Ok(2), Ok(3)].into()));
         let (served, mut seen) = unbounded_channel();
-        let one = |number: i32, _, stranger: Arc<Stranger>| {
-            stranger.is_known();
+        let one = |number: i32, _, unauthenticated_connection: Arc<UnauthenticatedConnection>| {
+            unauthenticated_connection.is_known();
             let served = served.clone();
             async move {
                 served.send(number).unwrap();
@@ -189,9 +192,9 @@ mod tests {
         };
         let mut open = JoinSet::new();
         let first_two = async { (seen.recv().await.unwrap(), seen.recv().await.unwrap()) };
-        let strangers = Strangers::new(2);
+        let unauthenticated = Unauthenticated::new(2);
         tokio::select! {
-            () = take_in(&source, &strangers, &mut open, one) => {}
+            () = take_in(&source, &unauthenticated, &mut open, one) => {}
             numbers = first_two => assert_eq!(numbers, (1, 2)),
         }
         assert_eq!(open.len(), 2);

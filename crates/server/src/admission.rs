@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 const RESERVED: usize = 3;
 
 pub(crate) struct Admission {
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
     timeout: Duration,
 }
@@ -43,8 +43,8 @@ impl Asker {
 
 impl Admission {
     pub(crate) fn new(statements: usize, timeout: Duration) -> Admission {
-        let places = Arc::new(Semaphore::new(statements.clamp(1, Semaphore::MAX_PERMITS)));
-        Admission { places, reserve: Arc::new(Semaphore::new(RESERVED)), timeout }
+        let slots = Arc::new(Semaphore::new(statements.clamp(1, Semaphore::MAX_PERMITS)));
+        Admission { slots, reserve: Arc::new(Semaphore::new(RESERVED)), timeout }
     }
 
     /// Waits for a permit.
@@ -55,7 +55,7 @@ impl Admission {
         if let Some(permit) = self.try_admit() {
             return Ok(permit);
         }
-        let waiting = self.place(asker);
+        let waiting = self.permit(asker);
         tokio::time::timeout(self.timeout, waiting).await.map_err(|_| {
             let message = "too many statements run at once, and none ended in time";
             Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
@@ -78,24 +78,24 @@ impl Admission {
     pub(crate) async fn readmit(&self, asker: Asker) -> Permit {
         match self.try_admit() {
             Some(permit) => permit,
-            None => self.place(asker).await,
+            None => self.permit(asker).await,
         }
     }
 
     fn try_admit(&self) -> Option<Permit> {
-        let place = Arc::clone(&self.places).try_acquire_owned().ok()?;
-        Some(Permit { _place: place })
+        let slot = Arc::clone(&self.slots).try_acquire_owned().ok()?;
+        Some(Permit { _place: slot })
     }
 
-    async fn place(&self, asker: Asker) -> Permit {
-        let places = Arc::clone(&self.places).acquire_owned();
+    async fn permit(&self, asker: Asker) -> Permit {
+        let slots = Arc::clone(&self.slots).acquire_owned();
         let reserve = Arc::clone(&self.reserve).acquire_owned();
-        let place = tokio::select! {
+        let slot = tokio::select! {
             biased;
-            place = places => place,
-            place = reserve, if asker == Asker::Superuser => place,
+            slot = slots => slot,
+            slot = reserve, if asker == Asker::Superuser => slot,
         };
-        Permit { _place: place.expect("places are never closed") }
+        Permit { _place: slot.expect("places are never closed") }
     }
 }
 

@@ -7,9 +7,9 @@
 mod first_start;
 mod password;
 mod policy;
-mod remembered;
 mod throttle;
 mod tokens;
+mod verified_passwords;
 
 pub use first_start::administrator_password;
 pub use password::{Identity, Users};

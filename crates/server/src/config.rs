@@ -1,6 +1,6 @@
 //! Configuration of a server.
 
-mod faults;
+mod validation;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::auth::AuthConfig;
-pub use faults::Fault;
+pub use validation::Fault;
 
 /// The whole configuration of one server.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use thalweg_dialect::parse::without_passwords;
 use thalweg_env::Clock;
 use thalweg_query::{
-    Activity, ActivityState, CancelHandle, End, Role, Surroundings, TransactionStatus,
+    Activity, ActivityState, CancelHandle, End, Role, ServerContext, TransactionStatus,
 };
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
@@ -39,12 +39,12 @@ pub(crate) struct Connection {
     end: watch::Sender<bool>,
     clock: Arc<dyn Clock>,
     connected_micros: i64,
-    doing: Mutex<Doing>,
+    activity_now: Mutex<ConnectionActivity>,
 }
 
 /// Current activity of a connection. Times are microseconds since 1970.
 #[derive(Clone, Debug)]
-struct Doing {
+struct ConnectionActivity {
     statement: Arc<str>,
     application_name: String,
     state: ActivityState,
@@ -57,53 +57,53 @@ impl Connection {
     /// Records that a statement begins.
     pub(crate) fn begin(&self, statement: &Arc<str>) {
         let now = self.clock.now_micros();
-        let mut doing = self.doing.lock();
+        let mut activity_now = self.activity_now.lock();
         // An idle connection keeps its last statement, so a long one is cut.
-        doing.statement = match statement.len() {
+        activity_now.statement = match statement.len() {
             ..=STATEMENT_BYTES => Arc::clone(statement),
             _ => statement[..statement.floor_char_boundary(STATEMENT_BYTES)].into(),
         };
-        doing.state = ActivityState::Active;
-        doing.transaction_started_micros.get_or_insert(now);
-        (doing.statement_started_micros, doing.changed_micros) = (Some(now), now);
+        activity_now.state = ActivityState::Active;
+        activity_now.transaction_started_micros.get_or_insert(now);
+        (activity_now.statement_started_micros, activity_now.changed_micros) = (Some(now), now);
     }
 
     /// Records that the statement ended, with the state of the session's transaction.
     pub(crate) fn finish(&self, transaction: TransactionStatus) {
-        let mut doing = self.doing.lock();
-        doing.state = match transaction {
+        let mut activity_now = self.activity_now.lock();
+        activity_now.state = match transaction {
             TransactionStatus::Idle => ActivityState::Idle,
             TransactionStatus::Active => ActivityState::IdleInTransaction,
             TransactionStatus::Failed => ActivityState::IdleInFailedTransaction,
         };
         if transaction == TransactionStatus::Idle {
-            doing.transaction_started_micros = None;
+            activity_now.transaction_started_micros = None;
         }
-        doing.changed_micros = self.clock.now_micros();
+        activity_now.changed_micros = self.clock.now_micros();
     }
 
     /// True if a transaction is open or a statement runs.
     pub(crate) fn is_in_transaction(&self) -> bool {
-        self.doing.lock().state != ActivityState::Idle
+        self.activity_now.lock().state != ActivityState::Idle
     }
 
     pub(crate) fn call(&self, application_name: &str) {
-        application_name.clone_into(&mut self.doing.lock().application_name);
+        application_name.clone_into(&mut self.activity_now.lock().application_name);
     }
 
     fn activity(&self) -> Activity {
-        let doing = self.doing.lock().clone();
+        let activity_now = self.activity_now.lock().clone();
         Activity {
             process_id: self.id,
             user: self.user.to_string(),
-            application_name: doing.application_name,
+            application_name: activity_now.application_name,
             client: Some(self.peer),
             connected_micros: self.connected_micros,
-            transaction_started_micros: doing.transaction_started_micros,
-            statement_started_micros: doing.statement_started_micros,
-            state_changed_micros: Some(doing.changed_micros),
-            state: doing.state,
-            statement: without_passwords(&doing.statement).into_owned(),
+            transaction_started_micros: activity_now.transaction_started_micros,
+            statement_started_micros: activity_now.statement_started_micros,
+            state_changed_micros: Some(activity_now.changed_micros),
+            state: activity_now.state,
+            statement: without_passwords(&activity_now.statement).into_owned(),
         }
     }
 
@@ -145,7 +145,7 @@ struct Known {
 }
 
 /// The right to one connection, released on drop.
-pub(crate) struct Place {
+pub(crate) struct ConnectionPermit {
     connections: Arc<Connections>,
     /// True if only superusers may use this place.
     reserved: bool,
@@ -153,7 +153,7 @@ pub(crate) struct Place {
 
 /// A connection in the list. Dropping this removes it.
 pub(crate) struct Listed {
-    place: Place,
+    permit: ConnectionPermit,
     pub(crate) connection: Arc<Connection>,
 }
 
@@ -166,10 +166,11 @@ impl Connections {
     ///
     /// # Errors
     /// If there are too many connections.
-    pub(crate) fn place(self: &Arc<Self>) -> Result<Place> {
+    pub(crate) fn permit(self: &Arc<Self>) -> Result<ConnectionPermit> {
         let before = self.open.fetch_add(1, Ordering::Relaxed);
-        let place = Place { connections: Arc::clone(self), reserved: before >= self.limit };
-        if before < self.limit.saturating_add(RESERVED) { Ok(place) } else { Err(too_many()) }
+        let permit =
+            ConnectionPermit { connections: Arc::clone(self), reserved: before >= self.limit };
+        if before < self.limit.saturating_add(RESERVED) { Ok(permit) } else { Err(too_many()) }
     }
 
     /// Adds a connection to the list once its user is known.
@@ -178,21 +179,21 @@ impl Connections {
     /// If only reserved places are left and the user is no superuser, or the role reached its
     /// connection limit.
     pub(crate) fn list(
-        place: Place,
+        permit: ConnectionPermit,
         peer: SocketAddr,
         role: &Role,
         cancel: CancelHandle,
     ) -> Result<Listed> {
-        if place.reserved && !role.superuser {
+        if permit.reserved && !role.superuser {
             return Err(too_many());
         }
-        let connections = Arc::clone(&place.connections);
+        let connections = Arc::clone(&permit.connections);
         let mut known = connections.known.lock();
         let connection = connections.connection(known.next_id(), peer, &role.name, cancel);
         let connection = Arc::new(connection);
         known.add(&connection, role)?;
         drop(known);
-        Ok(Listed { place, connection })
+        Ok(Listed { permit, connection })
     }
 
     fn connection(
@@ -205,7 +206,7 @@ impl Connections {
         let mut secret = [0; 4];
         getrandom::fill(&mut secret).expect("the operating system has a source of randomness");
         let now = self.clock.now_micros();
-        let doing = Doing {
+        let activity_now = ConnectionActivity {
             statement: Arc::default(),
             application_name: String::new(),
             state: ActivityState::Idle,
@@ -222,7 +223,7 @@ impl Connections {
             end: watch::Sender::new(false),
             clock: Arc::clone(&self.clock),
             connected_micros: now,
-            doing: Mutex::new(doing),
+            activity_now: Mutex::new(activity_now),
         }
     }
 
@@ -244,7 +245,7 @@ impl Connections {
     }
 }
 
-impl Surroundings for Connections {
+impl ServerContext for Connections {
     fn activity(&self) -> Vec<Activity> {
         self.all().iter().map(|connection| connection.activity()).collect()
     }
@@ -261,7 +262,7 @@ impl Surroundings for Connections {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.connections.open.fetch_sub(1, Ordering::Relaxed);
     }
@@ -269,7 +270,7 @@ impl Drop for Place {
 
 impl Drop for Listed {
     fn drop(&mut self) {
-        self.place.connections.known.lock().remove(&self.connection);
+        self.permit.connections.known.lock().remove(&self.connection);
     }
 }
 
@@ -322,7 +323,7 @@ mod tests {
 
     fn listed(connections: &Arc<Connections>, role: &Role) -> Result<Listed> {
         let cancel = Database::in_memory().unwrap().session().cancel_handle();
-        Connections::list(connections.place()?, ([127, 0, 0, 1], 1).into(), role, cancel)
+        Connections::list(connections.permit()?, ([127, 0, 0, 1], 1).into(), role, cancel)
     }
 
     async fn roles() -> (Role, Role) {

@@ -7,7 +7,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use crate::auth::Method;
 use crate::shared::Shared;
-use crate::strangers::caller_is_known;
+use crate::unauthenticated::caller_is_known;
 
 pub(crate) enum Credentials {
     Basic { user: String, password: String },

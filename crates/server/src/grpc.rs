@@ -16,7 +16,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 
 use self::errors::status;
-use crate::pump::Pump;
+use crate::read_ahead::ReadAhead;
 
 /// True if a request has gRPC's content type. Requests that browsers let web pages send without a
 /// preflight (CORS) never have it.
@@ -38,11 +38,13 @@ impl hyper::body::Body for Upload {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyFrame<Bytes>, Status>>> {
-        let told = |broken: Status| match broken.code() {
+        let translate_error = |broken: Status| match broken.code() {
             Code::Cancelled => Status::aborted("the client has left"),
             _ => broken,
         };
-        Pin::new(&mut self.0).poll_frame(context).map(|frame| frame.map(|f| f.map_err(told)))
+        Pin::new(&mut self.0)
+            .poll_frame(context)
+            .map(|frame| frame.map(|f| f.map_err(translate_error)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -62,7 +64,7 @@ impl Pieces for Bytes {
 }
 
 /// A streaming gRPC response; its trailers carry the final status.
-pub(crate) fn streamed<F: Pieces>(frames: Pump<F>) -> Response<Body> {
+pub(crate) fn streamed<F: Pieces>(frames: ReadAhead<F>) -> Response<Body> {
     let state = Sent { frames, pieces: VecDeque::new(), ended: false };
     response(futures::stream::unfold(state, Sent::next))
 }
@@ -80,7 +82,7 @@ fn response(pieces: impl Stream<Item = BodyFrame<Bytes>> + Send + 'static) -> Re
 }
 
 struct Sent<F> {
-    frames: Pump<F>,
+    frames: ReadAhead<F>,
     pieces: VecDeque<Bytes>,
     ended: bool,
 }

@@ -15,19 +15,19 @@ mod flight;
 #[doc(hidden)]
 pub mod fuzzing;
 mod grpc;
-mod guard;
 mod host;
 mod http;
 mod listen;
 mod metrics;
+mod origin_guard;
 mod parameters;
 mod postgres;
-mod pump;
+mod read_ahead;
 mod records;
 mod shared;
-mod strangers;
 mod tls;
 mod trace;
+mod unauthenticated;
 mod values;
 mod web;
 

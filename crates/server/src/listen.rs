@@ -21,9 +21,9 @@ use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::postgres;
 use crate::shared::{Shared, Stage};
-use crate::strangers::Strangers;
 use crate::tls::Tls;
 use crate::trace::Observer;
+use crate::unauthenticated::Unauthenticated;
 use crate::{flight, http};
 
 /// Interval at which a draining server checks if all connections are gone.
@@ -72,8 +72,8 @@ impl Server {
         let limits = &config.limits;
         let metrics = Metrics::new();
         let observer = Observer::new(&metrics, &database, &config)?;
-        let strangers = Strangers::new(limits.connections.saturating_add(SPARE));
-        let connections = most_connections(strangers.sockets_max()).min(limits.connections);
+        let unauthenticated = Unauthenticated::new(limits.connections.saturating_add(SPARE));
+        let connections = most_connections(unauthenticated.sockets_max()).min(limits.connections);
         if connections < limits.connections {
             let (wanted, hint) = (limits.connections, "raise the limit of open files (ulimit -n)");
             tracing::warn!(
@@ -88,7 +88,7 @@ impl Server {
             policy,
             tls,
             connections: Connections::new(connections, Arc::clone(&database.env().clock)),
-            strangers,
+            unauthenticated,
             admission: Admission::new(limits.statements, limits.queue_timeout()),
             metrics,
             observer,

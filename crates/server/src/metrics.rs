@@ -12,7 +12,7 @@ use metrics::{
     gauge, histogram, with_local_recorder,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use thalweg_query::{Database, Figures};
+use thalweg_query::{Database, PipelineTotals};
 use thalweg_types::{Error, SqlState};
 use tokio::time::Instant;
 
@@ -188,7 +188,7 @@ impl Metrics {
         self.page(database.size(), &database.figures())
     }
 
-    fn page(&self, (memory_bytes, log_bytes): (u64, u64), figures: &Figures) -> String {
+    fn page(&self, (memory_bytes, log_bytes): (u64, u64), figures: &PipelineTotals) -> String {
         self.memory_bytes.set(memory_bytes as f64);
         self.log_bytes.set(log_bytes as f64);
         self.stages.set(figures);
@@ -385,14 +385,14 @@ mod tests {
         let connected = metrics.connected(FrontEnd::Flight);
         let running = metrics.statement(FrontEnd::Flight, StatementKind::Select);
         running.sent(3, 100);
-        let page = metrics.page((0, 0), &Figures::default());
+        let page = metrics.page((0, 0), &PipelineTotals::default());
         assert!(page.contains("thalweg_connections{front_end=\"flight\"} 1"), "{page}");
         assert!(page.contains("thalweg_statements_running{front_end=\"flight\"} 1"), "{page}");
         drop(connected);
         running.end(None);
         drop(metrics.statement(FrontEnd::Flight, StatementKind::Insert));
         metrics.failed(FrontEnd::Http, &Error::new(SqlState("99999"), "x"));
-        let page = metrics.page((0, 0), &Figures::default());
+        let page = metrics.page((0, 0), &PipelineTotals::default());
         for line in [
             "thalweg_connections{front_end=\"flight\"} 0",
             "thalweg_connections_total{front_end=\"flight\"} 1",

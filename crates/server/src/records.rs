@@ -8,17 +8,17 @@
 //! a memory limit. A client that sends faster than the disk accepts rows, or reads no replies,
 //! delays no other client.
 
+mod caller;
 mod calls;
 mod describe;
-mod door;
-mod guest;
 mod incoming;
 mod memory;
 mod ranges;
+mod resuming_writers;
 mod search;
+mod service;
 mod tables;
 mod values;
-mod writers;
 mod writes;
 
-pub(crate) use door::Door;
+pub(crate) use service::RecordsConnection;

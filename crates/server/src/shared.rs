@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use crate::admission::Admission;
 use crate::auth::{Policy, Users};
 use crate::config::ServerConfig;
-use crate::connections::{Connections, Listed, Place};
+use crate::connections::{ConnectionPermit, Connections, Listed};
 use crate::metrics::Metrics;
-use crate::strangers::Strangers;
 use crate::tls::Tls;
 use crate::trace::Observer;
+use crate::unauthenticated::Unauthenticated;
 
 pub(crate) struct Shared {
     pub(crate) database: Database,
@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub(crate) policy: Policy,
     pub(crate) tls: Option<Tls>,
     pub(crate) connections: Arc<Connections>,
-    pub(crate) strangers: Arc<Strangers>,
+    pub(crate) unauthenticated: Arc<Unauthenticated>,
     pub(crate) admission: Admission,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observer: Arc<Observer>,
@@ -47,7 +47,7 @@ impl Shared {
     /// If the role does not exist any more, or has too many connections.
     pub(crate) fn list(
         &self,
-        place: Place,
+        place: ConnectionPermit,
         peer: SocketAddr,
         user: &str,
         session: &Session,

@@ -24,7 +24,7 @@ use tower::ServiceExt;
 use crate::accept;
 use crate::metrics::Counted;
 use crate::shared::{Shared, Stage};
-use crate::strangers::Stranger;
+use crate::unauthenticated::UnauthenticatedConnection;
 
 /// An HTTP front end.
 #[derive(Clone)]
@@ -38,13 +38,13 @@ pub(crate) struct Web {
 
 /// A handle of a client's connection, as its calls see it.
 #[derive(Clone)]
-pub(crate) struct Line(Weak<()>);
+pub(crate) struct ClientConnection(Weak<()>);
 
-impl Line {
+impl ClientConnection {
     /// A new line, and the guard that keeps it open.
-    pub(crate) fn new() -> (Arc<()>, Line) {
+    pub(crate) fn new() -> (Arc<()>, ClientConnection) {
         let open = Arc::new(());
-        let line = Line(Arc::downgrade(&open));
+        let line = ClientConnection(Arc::downgrade(&open));
         (open, line)
     }
 
@@ -53,7 +53,7 @@ impl Line {
         self.0.strong_count() > 0
     }
 
-    pub(crate) fn is(&self, other: &Line) -> bool {
+    pub(crate) fn is(&self, other: &ClientConnection) -> bool {
         self.0.ptr_eq(&other.0)
     }
 }
@@ -119,20 +119,29 @@ impl Web {
     /// Accepts connections until the stage at which this front end ends, then lets their requests
     /// finish.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        let one = |stream, peer, stranger| self.clone().connection(stream, peer, stranger);
+        let one = |stream, peer, unauthenticated_connection| {
+            self.clone().connection(stream, peer, unauthenticated_connection)
+        };
         accept::serve(&self.shared, listener, self.kind.lasts_until(), one).await;
     }
 
     /// Serves a connection. If no request comes in time, it is closed, since its client may be
     /// gone.
-    async fn connection(self, stream: TcpStream, peer: SocketAddr, stranger: Arc<Stranger>) {
+    async fn connection(
+        self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        unauthenticated_connection: Arc<UnauthenticatedConnection>,
+    ) {
         let stream = Counted::new(stream, self.shared.metrics.socket_calls(self.kind));
         match &self.acceptor {
-            None => self.requests(stream, peer, &stranger).await,
+            None => self.requests(stream, peer, &unauthenticated_connection).await,
             Some(acceptor) => {
                 let timeout = self.shared.config.limits.startup_timeout();
                 match tokio::time::timeout(timeout, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => self.requests(stream, peer, &stranger).await,
+                    Ok(Ok(stream)) => {
+                        self.requests(stream, peer, &unauthenticated_connection).await
+                    }
                     Ok(Err(error)) => tracing::debug!(%peer, %error, "TLS failed"),
                     Err(_) => tracing::debug!(%peer, "TLS took too long"),
                 }
@@ -140,18 +149,22 @@ impl Web {
         }
     }
 
-    async fn requests<S>(&self, stream: S, peer: SocketAddr, stranger: &Arc<Stranger>)
-    where
+    async fn requests<S>(
+        &self,
+        stream: S,
+        peer: SocketAddr,
+        unauthenticated_connection: &Arc<UnauthenticatedConnection>,
+    ) where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let asked = AtomicBool::new(false);
-        let (_open, line) = Line::new();
+        let (_open, line) = ClientConnection::new();
         let service = service_fn(|mut request: Request<Incoming>| {
             asked.store(true, Ordering::Relaxed);
             request.extensions_mut().insert(ConnectInfo(peer));
             request.extensions_mut().insert(line.clone());
             let answer = self.router.clone().oneshot(request.map(axum::body::Body::new));
-            let answer = Arc::clone(stranger).call(answer);
+            let answer = Arc::clone(unauthenticated_connection).call(answer);
             async { Ok::<_, Infallible>(answer.await.unwrap_or_else(|never| match never {})) }
         });
         let connection = self.builder.serve_connection(TokioIo::new(stream), service);

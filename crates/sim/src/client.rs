@@ -196,8 +196,8 @@ impl Client {
         let snapshot = self.engine.snapshot();
         let group = RowGroup { rows: keyed(&snapshot, changes), failing, has_failed: false };
         let (sender, receiver) = channel();
-        let told = Box::new(move |written| drop(sender.send(written)));
-        self.engine.write_rows(group, durability, told);
+        let on_durable = Box::new(move |written| drop(sender.send(written)));
+        self.engine.write_rows(group, durability, on_durable);
         let written: Result<Written> = receiver.recv().expect("a group is always answered");
         match written {
             Ok(written) => Ok(written),
@@ -334,7 +334,7 @@ impl Session<'_> {
                 commit(again)
             }
             Err(Failure::InDoubt) if client.has(Mischief::AcknowledgeFailure) => Ok(()),
-            told => told,
+            on_durable => on_durable,
         }
     }
 }
@@ -342,10 +342,10 @@ impl Session<'_> {
 impl Client {
     fn commit(&self, write_set: thalweg_txn::WriteSet) -> Result<()> {
         let (sender, receiver) = channel();
-        let told = Box::new(move |told| drop(sender.send(told)));
-        self.engine.commit(write_set, self.durability(), told);
-        let told: Result<Lsn> = receiver.recv().expect("a commit is always answered");
-        told.map(drop)
+        let on_durable = Box::new(move |on_durable| drop(sender.send(on_durable)));
+        self.engine.commit(write_set, self.durability(), on_durable);
+        let on_durable: Result<Lsn> = receiver.recv().expect("a commit is always answered");
+        on_durable.map(drop)
     }
 }
 

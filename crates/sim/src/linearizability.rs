@@ -23,7 +23,7 @@ pub const OPERATIONS_MAX: usize = 1_000;
 pub trait Model {
     type State: Clone + Eq + Hash + Debug;
     type Action: Debug;
-    type Told: Debug;
+    type Observed: Debug;
 
     fn initial() -> Self::State;
 
@@ -31,7 +31,7 @@ pub trait Model {
     fn step(
         state: &Self::State,
         action: &Self::Action,
-        told: Option<&Self::Told>,
+        outcome: Option<&Self::Observed>,
     ) -> Option<Self::State>;
 }
 
@@ -62,7 +62,7 @@ impl Debug for Violation {
 ///
 /// # Panics
 /// If the history is longer than [`OPERATIONS_MAX`].
-pub fn check<M: Model>(history: &[Operation<M::Action, M::Told>]) -> Result<(), Violation> {
+pub fn check<M: Model>(history: &[Operation<M::Action, M::Observed>]) -> Result<(), Violation> {
     assert!(history.len() <= OPERATIONS_MAX, "{} operations of one key", history.len());
     Search::<M>::new(history).run()
 }
@@ -86,7 +86,7 @@ struct Taken<S> {
 }
 
 struct Search<'h, M: Model> {
-    history: &'h [Operation<M::Action, M::Told>],
+    history: &'h [Operation<M::Action, M::Observed>],
     /// The first event is the sentinel at the beginning of the list, the last one that at its end.
     events: Vec<Event>,
     /// The two events of each operation.
@@ -100,7 +100,7 @@ struct Search<'h, M: Model> {
 }
 
 impl<'h, M: Model> Search<'h, M> {
-    fn new(history: &'h [Operation<M::Action, M::Told>]) -> Self {
+    fn new(history: &'h [Operation<M::Action, M::Observed>]) -> Self {
         let mut times: Vec<(u64, usize, bool)> = Vec::with_capacity(2 * history.len());
         for (place, operation) in history.iter().enumerate() {
             times.push((operation.invoked, place, true));
@@ -203,15 +203,15 @@ impl<'h, M: Model> Search<'h, M> {
 
     fn violation(&self) -> Violation {
         let (order, state) = &self.furthest;
-        let told = |operation: &usize| format!("{:?}", self.history[*operation]);
+        let outcome = |operation: &usize| format!("{:?}", self.history[*operation]);
         let rest = |operation: &usize| !order.contains(operation);
         let begun = (0..self.history.len()).filter(rest);
         let first_end = begun.clone().map(|operation| self.history[operation].completed).min();
         let open = begun.filter(|place| Some(self.history[*place].invoked) < first_end);
         Violation {
-            order: order.iter().map(told).collect(),
+            order: order.iter().map(outcome).collect(),
             state: format!("{state:?}"),
-            stuck: open.collect::<Vec<_>>().iter().map(told).collect(),
+            stuck: open.collect::<Vec<_>>().iter().map(outcome).collect(),
         }
     }
 }

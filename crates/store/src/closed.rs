@@ -17,7 +17,7 @@ use thalweg_types::{RowId, TableSchema};
 
 use crate::arrow_types::arrow_schema;
 use crate::cell::{self, Cell};
-use crate::order::Runs;
+use crate::index_order::Runs;
 pub use dictionary::{Codes, Dictionary};
 pub use zone::Zone;
 

@@ -34,8 +34,8 @@ mod effect;
 mod forward;
 mod identity;
 mod index;
+mod index_order;
 mod open;
-mod order;
 mod overlay;
 mod previous;
 #[expect(unsafe_code, reason = "the one place where a writer and readers share memory")]
@@ -54,8 +54,8 @@ pub use closed::{ClosedChunk, Codes, Dictionary, Zone};
 pub use compaction::{Built, CompactionPlan, CompactionPolicy, plan_compaction};
 pub use effect::Effect;
 pub use identity::Identities;
+pub use index_order::{Hits, InOrder, KeyRange, is_ordered};
 pub use open::OpenChunk;
-pub use order::{Hits, InOrder, KeyRange, is_ordered};
 pub use state::{ChunkView, PRIVATE_CHUNKS, TableState};
 pub use table::{
     Arrival, Demands, FullChunk, Piece, Placed, Put, Refusal, Refused, Table, key_text,

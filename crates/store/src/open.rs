@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use thalweg_types::RowId;
 
 use crate::cell::Cell;
-use crate::order::Runs;
+use crate::index_order::Runs;
 use column::{ColumnWriter, SharedColumn};
 
 /// Minimum capacity of a new chunk, in rows; it doubles when it is full.

@@ -1,12 +1,12 @@
 //! The writer's half of a table.
 
+mod add_chunks;
 mod alter;
 mod append;
-mod arrive;
 mod by_key;
 mod compact;
-mod complete;
 mod kill;
+mod partial_rows;
 mod replay;
 mod seal;
 mod undo;

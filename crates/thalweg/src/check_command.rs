@@ -90,8 +90,8 @@ fn tell(finding: &Finding, arguments: &CheckArguments, out: &mut dyn Write) -> i
 }
 
 fn problem(error: &Error) -> String {
-    let told = render(error, None, None, ErrorStyle::default());
-    told.replacen("ERROR:", "DAMAGE:", 1)
+    let message = render(error, None, None, ErrorStyle::default());
+    message.replacen("ERROR:", "DAMAGE:", 1)
 }
 
 /// A warning if users other than the owner may read the files; empty otherwise.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
-use thalweg_distributed::{NodeOptions, RunningNode, Told, start_gateway};
+use thalweg_distributed::{JoinReporter, NodeOptions, RunningNode, start_gateway};
 use thalweg_query::Gathering;
 use thalweg_server::{Addresses, Server};
 use tokio::io::{AsyncReadExt as _, Stdin, stdin};
@@ -108,12 +108,12 @@ async fn serve(
         None => None,
         Some((arguments, data)) => {
             let map = kept_map(database.env(), data)?;
-            let told: Told = Arc::new(|what: &str| tracing::warn!("{what}"));
+            let reporter: JoinReporter = Arc::new(|what: &str| tracing::warn!("{what}"));
             let options = NodeOptions {
                 gathering: gathering(settings.cluster),
                 first: arguments.join,
                 expected_workers: settings.cluster.expect_workers.get(),
-                told: Some(told),
+                reporter: Some(reporter),
                 ..arguments.cluster.options()?
             };
             Some(start_gateway(&database, arguments.nodes, map, &options).await?)

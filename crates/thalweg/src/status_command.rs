@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use futures::future::join_all;
 use serde::Serialize;
 use thalweg::Error;
-use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink};
 use thalweg_cluster::map::ShardMap;
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster::gateway_work::Kind;
@@ -155,7 +155,7 @@ async fn worker_status(
 /// # Errors
 /// If it does not answer, or if another worker answers at its address.
 async fn describe(worker: &NodeName, options: &Arc<LinkOptions>) -> Result<NodeDescription, Error> {
-    let link = KeptLink::new(worker.clone(), Arc::clone(options)).link().await?.0;
+    let link = ReconnectingLink::new(worker.clone(), Arc::clone(options)).link().await?.0;
     let it: NodeDescription = link.ask(DESCRIBE, &DescribeNodeRequest {}).await?;
     match it.id == worker.id {
         true => Ok(it),
@@ -210,9 +210,9 @@ async fn gateways(
 }
 
 /// A link to the gateway at an address.
-pub fn link_to(gateway: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+pub fn link_to(gateway: SocketAddr, options: &Arc<LinkOptions>) -> ReconnectingLink {
     // Gateways have no numbers; the address identifies them.
-    KeptLink::new(NodeName { id: 0, address: gateway }, Arc::clone(options))
+    ReconnectingLink::new(NodeName { id: 0, address: gateway }, Arc::clone(options))
 }
 
 /// The map of the gateway at an address.

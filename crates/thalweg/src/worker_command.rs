@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error};
-use thalweg_distributed::{NodeOptions, RunningNode, Told, WorkerProcess, start_worker};
+use thalweg_distributed::{JoinReporter, NodeOptions, RunningNode, WorkerProcess, start_worker};
 use thalweg_env::{keep_to_cores, machine_memory_bytes};
 use thalweg_types::SqlState;
 use tokio::task::spawn_blocking;
@@ -151,7 +151,7 @@ async fn start_all(
 async fn close_all(running: Vec<(Database, RunningNode)>) -> Result<(), Error> {
     let (databases, nodes): (Vec<Database>, Vec<RunningNode>) = running.into_iter().unzip();
     drop(nodes);
-    aside(move || {
+    run_blocking(move || {
         let closed: Vec<_> = databases.into_iter().map(Database::close).collect();
         closed.into_iter().collect()
     })
@@ -159,7 +159,7 @@ async fn close_all(running: Vec<(Database, RunningNode)>) -> Result<(), Error> {
 }
 
 /// Runs blocking work on another thread, so that signals are still handled.
-async fn aside<T: Send + 'static>(
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     spawn_blocking(work).await.map_err(|died| Error::internal(died.to_string()))?
@@ -182,7 +182,7 @@ async fn start(
     if let Some(first) = &first {
         builder = builder.beside(first);
     }
-    let database = aside(move || builder.open()).await?;
+    let database = run_blocking(move || builder.open()).await?;
     let data = own.data.as_deref();
     let id = kept_id(database.env(), data)?;
     let process = match process {
@@ -195,8 +195,9 @@ async fn start(
     };
     let listen = numbered(arguments.listen, number);
     let advertised = arguments.advertise.map(|address| numbered(address, number));
-    let told: Told = Arc::new(|what: &str| tracing::warn!("{what}"));
-    let options = NodeOptions { advertised, told: Some(told), ..arguments.cluster.options()? };
+    let reporter: JoinReporter = Arc::new(|what: &str| tracing::warn!("{what}"));
+    let options =
+        NodeOptions { advertised, reporter: Some(reporter), ..arguments.cluster.options()? };
     let gateways = arguments.join.clone();
     let node = start_worker(database.clone(), id, listen, gateways, process, &options).await?;
     if node.address() != node.listens_at() {

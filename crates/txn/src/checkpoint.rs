@@ -14,7 +14,7 @@ use thalweg_types::{ColumnId, Error, Lsn, Result, TableId, TableSchema};
 
 use crate::catalog::Catalog;
 use crate::engine::Shared;
-use crate::log_status::{CheckpointRun, told};
+use crate::log_status::{CheckpointRun, error_line};
 use crate::parallel::{self, Threads};
 use crate::progress::{Progress, Unit};
 use crate::published::Snapshot;
@@ -57,7 +57,7 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
         bytes,
         began_micros: Some(began_micros),
         took: Some(shared.env.clock.monotonic().saturating_sub(began)),
-        failure: written.as_ref().err().map(told),
+        failure: written.as_ref().err().map(error_line),
     });
     written?;
     let _ = shared.requests.send(Request::RemoveBefore(log_from));

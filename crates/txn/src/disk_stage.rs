@@ -12,11 +12,11 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use crate::Durability;
 use crate::engine::Shared;
-use crate::figures::Counters;
-use crate::hand_over::{Receiver, Sender};
+use crate::pipeline_metrics::Counters;
 use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
 use crate::stage::{Inlet, Stage};
+use crate::stage_queues::{Receiver, Sender};
 use crate::staging::{Closing, StagingArea};
 use crate::transaction_stage::Request;
 use crate::waiter::Waiter;

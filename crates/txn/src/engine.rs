@@ -15,18 +15,18 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
-use crate::figures::{Counters, Figures};
-use crate::hand_over::{Receiver, Sender, channel};
 use crate::keyed::{AcknowledgeRows, RowGroup};
 use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
+use crate::memory_budget;
 use crate::parallel::Threads;
-use crate::progress::{Progress, Silent};
+use crate::pipeline_metrics::{Counters, PipelineTotals};
+use crate::progress::{NoProgress, Progress};
 use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
-use crate::room;
 use crate::stage::{Inlet, Stage, inlet};
+use crate::stage_queues::{Receiver, Sender, channel};
 use crate::staging::{Staged, StagingArea};
 use crate::transaction_stage::{Request, TransactionStage, Writer};
 use crate::waiter::{Acknowledge, Waiter, closed};
@@ -66,7 +66,7 @@ impl Default for Options {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             segment_bytes: LogOptions::default().segment_bytes,
             checkpoint_bytes: 1 << 30,
-            progress: Arc::new(Silent),
+            progress: Arc::new(NoProgress),
             memory: None,
         }
     }
@@ -221,7 +221,7 @@ impl Engine {
 
     /// Counters of the stages since the engine was opened.
     #[must_use]
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> PipelineTotals {
         self.shared.counters.read()
     }
 
@@ -327,7 +327,7 @@ impl Engine {
     /// # Errors
     /// If the process has no memory for them.
     pub fn make_room(&self, bytes: usize) -> Result<()> {
-        room::make(self.shared.options.memory.as_deref(), bytes)
+        memory_budget::reserve(self.shared.options.memory.as_deref(), bytes)
     }
 
     /// Writes a checkpoint now and waits for it.

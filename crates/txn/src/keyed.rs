@@ -276,7 +276,8 @@ impl Changing<'_> {
         if !killed.is_empty() {
             self.encoder.kill(self.id, &killed);
         }
-        let tell = |(row, refusal)| (row, told(self.table, 0, keys.columns(), row, refusal));
+        let tell =
+            |(row, refusal)| (row, describe_refusal(self.table, 0, keys.columns(), row, refusal));
         Ok((killed.len() as u64, refused.into_iter().map(tell).collect()))
     }
 
@@ -287,12 +288,18 @@ impl Changing<'_> {
         let key = schema.keys().nth(number).expect("a row is refused for one of its keys");
         let positions = schema.key_positions(key);
         let columns: Vec<_> = positions.iter().map(|at| Arc::clone(rows.column(*at))).collect();
-        told(self.table, number, &columns, row, refusal)
+        describe_refusal(self.table, number, &columns, row, refusal)
     }
 }
 
 /// The error of a row that was left out. `columns` are those of the table's key number `number`.
-fn told(table: &Table, number: usize, columns: &[ArrayRef], row: usize, refusal: Refusal) -> Error {
+fn describe_refusal(
+    table: &Table,
+    number: usize,
+    columns: &[ArrayRef],
+    row: usize,
+    refusal: Refusal,
+) -> Error {
     let schema = table.schema();
     let key = schema.keys().nth(number).expect("rows are refused for one of the table's keys");
     let text = || key_text(schema, &schema.key_positions(key), columns, row);

@@ -10,18 +10,18 @@ mod catalog;
 mod checkpoint;
 mod disk_stage;
 mod engine;
-mod figures;
-mod hand_over;
 mod keyed;
 mod log_status;
 mod maintenance;
+mod memory_budget;
 mod parallel;
+mod pipeline_metrics;
 mod progress;
 mod published;
 mod record;
 mod recovery;
-mod room;
 mod stage;
+mod stage_queues;
 mod staging;
 mod transaction;
 mod transaction_stage;
@@ -35,14 +35,14 @@ pub use catalog::{
     name_taken, no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options};
-pub use figures::{Figures, SYNC_MICROS, StageFigures};
 pub use keyed::{
     AcknowledgeRows, Failing, KeyedChange, KeyedRows, Patch, RowCheck, RowFailure, RowGroup,
     Written,
 };
 pub use log_status::{CheckpointRun, LogStatus};
 pub use parallel::prepare_index;
-pub use progress::{Progress, Silent, Unit};
+pub use pipeline_metrics::{PipelineTotals, SYNC_MICROS, StageTotals};
+pub use progress::{NoProgress, Progress, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;
 pub use thalweg_store::Put;

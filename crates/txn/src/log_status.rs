@@ -54,7 +54,7 @@ impl CheckpointRuns {
 }
 
 /// An error in one line.
-pub(crate) fn told(error: &Error) -> String {
+pub(crate) fn error_line(error: &Error) -> String {
     match error.detail() {
         Some(detail) => format!("{}: {detail}", error.message()),
         None => error.message().to_owned(),

@@ -14,7 +14,7 @@ use thalweg_types::{Lsn, Result, TableId};
 
 use crate::checkpoint;
 use crate::engine::Shared;
-use crate::hand_over::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::stage_queues::{Receiver, RecvTimeoutError, Sender, channel};
 use crate::transaction_stage::Request;
 
 /// Time that the thread waits for a chore before it looks for work by itself. It doubles each time

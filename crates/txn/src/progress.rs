@@ -15,9 +15,9 @@ pub trait Progress: Send + Sync {
 }
 
 /// Ignores all reports.
-pub struct Silent;
+pub struct NoProgress;
 
-impl Progress for Silent {
+impl Progress for NoProgress {
     fn begin(&self, _: &str, _: Option<u64>, _: Unit) {}
     fn advance(&self, _: u64) {}
     fn end(&self) {}

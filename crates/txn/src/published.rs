@@ -14,7 +14,7 @@ use thalweg_store::{Effect, TableState};
 use thalweg_types::{Lsn, Result, TableId};
 
 use crate::catalog::Catalog;
-use crate::room;
+use crate::memory_budget;
 use crate::staging::Staged;
 use crate::transaction_stage::Writer;
 use tables::Tables;
@@ -55,7 +55,7 @@ impl Snapshot {
     /// # Errors
     /// If the process has no memory for them.
     pub(crate) fn make_room(&self, bytes: usize) -> Result<()> {
-        room::make(self.0.memory.as_deref(), bytes)
+        memory_budget::reserve(self.0.memory.as_deref(), bytes)
     }
 
     /// All tables, ascending by id.

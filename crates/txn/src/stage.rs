@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::hand_over::{AtomicUsize, Mutex, Receiver, Sender, channel};
+use crate::stage_queues::{AtomicUsize, Mutex, Receiver, Sender, channel};
 
 /// Entry of a stage's queue.
 pub(crate) struct Inlet<R> {

@@ -16,15 +16,15 @@ use crate::Durability;
 use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, DiskStage, PendingGroup, refused};
-use crate::figures::Counters;
-use crate::hand_over::{Receiver, Sender, channel};
 use crate::keyed::{self, RowGroup, Written};
 use crate::maintenance::Chore;
+use crate::memory_budget;
 use crate::parallel::Threads;
+use crate::pipeline_metrics::Counters;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
-use crate::room;
 use crate::stage::Stage;
+use crate::stage_queues::{Receiver, Sender, channel};
 use crate::waiter::Waiter;
 use crate::write_set::WriteSet;
 
@@ -206,17 +206,17 @@ impl TransactionStage {
         let mut effects = GroupEffects::default();
         let mut encoder = GroupEncoder::default();
         let (rows, failures) = keyed::apply(self, &group, &mut effects, &mut encoder);
-        let told = move |result: Result<Lsn>| {
+        let on_result = move |result: Result<Lsn>| {
             waiting.tell(result.map(|lsn| Written { lsn, rows, failures }));
         };
-        let acknowledge = Waiter::new(Box::new(told));
+        let acknowledge = Waiter::new(Box::new(on_result));
         self.hand_on(self.lsn.next(), effects, encoder, durability, acknowledge);
     }
 
     /// Checks that there is memory for further rows. The size of a group's rows is known only once
     /// they are applied, so it counts for the next group.
     fn check_memory(&self) -> Result<()> {
-        room::make(self.memory.as_deref(), 0)
+        memory_budget::reserve(self.memory.as_deref(), 0)
     }
 
     /// Sends an applied group to the disk stage.
@@ -300,7 +300,7 @@ impl TransactionStage {
                 steps: vec![Step::Changed(id, effect)],
                 ..GroupEffects::default()
             },
-            acknowledge: Waiter::nobody(),
+            acknowledge: Waiter::without_waiter(),
         }));
     }
 
@@ -313,7 +313,7 @@ impl TransactionStage {
                 steps: vec![Step::Changed(id, effect)],
                 ..GroupEffects::default()
             },
-            acknowledge: Waiter::nobody(),
+            acknowledge: Waiter::without_waiter(),
         }));
     }
 

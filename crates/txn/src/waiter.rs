@@ -14,7 +14,7 @@ impl<T> Waiter<T> {
     }
 
     /// No callback, for the engine's own changes.
-    pub(crate) fn nobody() -> Waiter<T> {
+    pub(crate) fn without_waiter() -> Waiter<T> {
         Waiter(None)
     }
 

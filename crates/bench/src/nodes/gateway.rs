@@ -12,9 +12,9 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use hyper::Response;
 use prost::Message as _;
 use thalweg_cluster::chunks::Cutter;
-use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink};
 use thalweg_cluster::node::{Chunks, FETCH, NodeServer, ServeOptions, Services};
-use thalweg_cluster::relay::{Way, pour, relay};
+use thalweg_cluster::relay::{Way, relay, write_messages};
 use thalweg_types::{Error, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -27,7 +27,7 @@ use crate::errors::while_doing;
 
 #[derive(Clone)]
 struct Gateway {
-    worker: KeptLink,
+    worker: ReconnectingLink,
     way: Way,
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn start(worker: u16, way: &str) -> Result<Vec<u16>> {
         _ => return Err(Error::internal(format!("there is no way \"{way}\""))),
     };
     let name = NodeName { id: 1, address: local(worker) };
-    let worker = KeptLink::new(name, Arc::new(LinkOptions::default()));
+    let worker = ReconnectingLink::new(name, Arc::new(LinkOptions::default()));
     let gateway = Gateway { worker, way };
     let options = ServeOptions { gathers_frames: true, ..ServeOptions::default() };
     let server = NodeServer::bind(local(0), options)?;
@@ -75,7 +75,7 @@ impl Gateway {
         let question = RowsWanted { messages, format: format as i32 }.encode_to_vec();
         let answer = self.worker.call(FETCH, &question).await?;
         if self.way == Way::Unopened {
-            pour(answer, &mut client).await?;
+            write_messages(answer, &mut client).await?;
             return Ok(());
         }
         let start = (answer, Cutter::new(64 << 20));

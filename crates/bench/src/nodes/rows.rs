@@ -96,10 +96,10 @@ struct Sending {
 impl Source for Sending {
     fn poll_fill(&mut self, _: &mut Context<'_>, writer: &mut ChunkWriter) -> Poll<Result<Fill>> {
         if let Some(first) = self.first.take() {
-            writer.kept(first);
+            writer.cached(first);
         }
         while self.left > 0 && !writer.is_full() {
-            writer.kept(self.rows.clone());
+            writer.cached(self.rows.clone());
             self.left -= 1;
         }
         Poll::Ready(Ok(if self.left == 0 { Fill::End } else { Fill::More }))

@@ -37,7 +37,7 @@ struct Joins {
 
 /// The parts of a cluster that are on disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum OnDisk {
     Nothing,
     /// Definitions and the map, but no rows.
     Gateway,
@@ -50,7 +50,7 @@ pub struct ClusterOptions<'a> {
     /// Number of processes, and the number of workers in each.
     pub workers: usize,
     pub logical: usize,
-    pub kept: Kept,
+    pub on_disk: OnDisk,
     /// Environment variables of all processes.
     pub settings: &'a [(&'a str, String)],
 }
@@ -70,7 +70,7 @@ impl Cluster {
             nodes: local(free_port().await?),
             name: options.name.to_owned(),
             settings: options.settings.iter().map(setting).collect(),
-            is_kept: options.kept != Kept::Nothing,
+            is_kept: options.on_disk != OnDisk::Nothing,
         };
         let gateway = joins.gateway().await?;
         let cores = allowed_cores();
@@ -89,7 +89,7 @@ impl Cluster {
                     command.arg(format!("--threads={threads}"))
                 }
             };
-            if options.kept == Kept::Everything {
+            if options.on_disk == OnDisk::Everything {
                 command.arg("--data").arg(directory.join(format!("worker-{number}")));
             }
             let log = directory.join(format!("worker-{number}.log"));

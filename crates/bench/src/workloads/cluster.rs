@@ -2,14 +2,14 @@
 //! written by key, groupings, queries for a few rows, and TPC-H. Groupings also run over 2,160
 //! workers.
 
-mod asked;
+mod queries;
 mod short;
 mod thousands;
 
 use thalweg_protocol::v1::Durability;
 use thalweg_types::Result;
 
-use self::asked::{Asked, Systems};
+use self::queries::{QueryTimes, Systems};
 use super::Workload;
 use super::measure::{Work, in_turns};
 use crate::account::CREATE;
@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::data::TpchFiles;
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::h2o::{GROUP_BY, grouped};
-use crate::peers::{Ballista, Call, Cluster, ClusterOptions, Kept, Ours, Server, copy};
+use crate::peers::{Ballista, Call, Cluster, ClusterOptions, OnDisk, Ours, Server, copy};
 use crate::samples::Samples;
 use crate::tpch::{QUERIES, TABLES};
 
@@ -65,9 +65,9 @@ async fn run(context: &Context) -> Result<Findings> {
 /// Durable rows over the record API.
 async fn writes(context: &Context, findings: &mut Findings) -> Result<()> {
     let scratch = context.scratch_for_servers("cluster-writes")?;
-    let kept = Kept::Everything;
+    let on_disk = OnDisk::Everything;
     let options =
-        ClusterOptions { name: "gateway", workers: WORKERS, logical: 1, kept, settings: &[] };
+        ClusterOptions { name: "gateway", workers: WORKERS, logical: 1, on_disk, settings: &[] };
     let cluster = scratch.path().join("cluster");
     let cluster = Cluster::start(context.program(), &cluster, &options).await?;
     let one = Server::start(context.program(), scratch.path(), None).await?;
@@ -113,7 +113,7 @@ async fn group_by(context: &Context, findings: &mut Findings) -> Result<()> {
     for (question, number) in GROUP_BY[..QUESTIONS].iter().zip(1..) {
         let asked = systems.ask(context, question).await?;
         println!("  {}", asked.line(&format!("group-by {number}")));
-        let Asked { cluster, one, .. } = asked.clone();
+        let QueryTimes { cluster, one, .. } = asked.clone();
         if !cluster.is_empty() {
             findings.push(
                 Finding::new(format!("group-by {number}, {rows} rows"), Unit::Seconds, cluster)
@@ -141,8 +141,8 @@ async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
         all.push(asked);
     }
     // Includes only queries that both answered: a total of fewer would flatter one of them.
-    let both: Vec<&Asked> = all.iter().filter(|asked| !asked.cluster.is_empty()).collect();
-    let total = |samples: fn(&Asked) -> &Samples| {
+    let both: Vec<&QueryTimes> = all.iter().filter(|asked| !asked.cluster.is_empty()).collect();
+    let total = |samples: fn(&QueryTimes) -> &Samples| {
         both.iter().map(|asked| samples(asked).median()).sum::<f64>()
     };
     if !both.is_empty() {
@@ -170,7 +170,7 @@ async fn tpch(context: &Context, findings: &mut Findings) -> Result<()> {
 async fn beside_ballista(
     context: &Context,
     files: &TpchFiles,
-    all: &[Asked],
+    all: &[QueryTimes],
     findings: &mut Findings,
 ) -> Result<()> {
     if !context.peers {
@@ -209,7 +209,7 @@ async fn beside_ballista(
 }
 
 /// The number of answers that equal those of one process.
-fn answered(part: &str, all: &[Asked]) -> Finding {
+fn answered(part: &str, all: &[QueryTimes]) -> Finding {
     let right = all.iter().filter(|asked| asked.wrong.is_none()).count();
     Finding::new(
         format!("{part}: answers that are those of one process"),

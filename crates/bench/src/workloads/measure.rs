@@ -90,7 +90,7 @@ pub fn in_turns(context: &Context, works: &mut [Work<'_>]) -> Result<()> {
 }
 
 /// The name of a work in the report, its targets and its note.
-pub struct Told<'a> {
+pub struct WorkTargets<'a> {
     pub work: &'a str,
     pub rate: Wanted,
     pub cpu: Wanted,
@@ -98,7 +98,7 @@ pub struct Told<'a> {
 }
 
 /// Reports rates and processor time of the first work, which is ours, beside those of each peer.
-pub fn report(told: &Told<'_>, works: &[Work<'_>], findings: &mut Findings) {
+pub fn report(told: &WorkTargets<'_>, works: &[Work<'_>], findings: &mut Findings) {
     let Some((ours, peers)) = works.split_first() else { return };
     let peers = |samples: fn(&Flood) -> &Samples| {
         peers.iter().map(move |peer| (peer.target.name(), samples(&peer.flood).clone()))

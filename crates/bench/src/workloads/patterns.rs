@@ -67,7 +67,7 @@ async fn run(context: &Context) -> Result<Findings> {
                 peers.push(baseline(grpc, pattern, operations, 1)?);
             }
         }
-        told(name, 1, &ours, &peers);
+        report(name, 1, &ours, &peers);
         findings.push(
             Finding::new(name, Unit::StatementsPerSecond, ours)
                 .beside("grpc++", peers)
@@ -88,7 +88,7 @@ async fn run(context: &Context) -> Result<Findings> {
                 Some(grpc) => Samples::from(baseline(grpc, pattern, operations, batch)?),
                 None => Samples::default(),
             };
-            told(name, batch, &ours, &peers);
+            report(name, batch, &ours, &peers);
             let finding = Finding::new(work, Unit::StatementsPerSecond, ours);
             findings.push(finding.beside("grpc++", peers).noted(published(pattern, batch)));
         }
@@ -96,7 +96,7 @@ async fn run(context: &Context) -> Result<Findings> {
     Ok(findings)
 }
 
-fn told(name: &str, batch: u64, ours: &Samples, peers: &Samples) {
+fn report(name: &str, batch: u64, ours: &Samples, peers: &Samples) {
     let peers: Vec<String> = peers.iter().map(|rate| format!("{rate:.0}")).collect();
     println!("  {name}, {batch} a message: {:.0} op/s, grpc++ {}", ours.median(), peers.join(" "));
 }

@@ -4,7 +4,7 @@
 use thalweg_types::Result;
 
 use super::Workload;
-use super::measure::{Told, Work, connected, in_turns, report};
+use super::measure::{Work, WorkTargets, connected, in_turns, report};
 use crate::account::CREATE;
 use crate::clients::Connection;
 use crate::context::{Context, Scratch};
@@ -90,12 +90,12 @@ async fn by_key(
     let note = format!("One stream; {KEYS} keys, each asked for {ROUNDS} times.");
     let work = "look-ups by key, 1 a message";
     let (rate, cpu) = (Wanted::AtLeast(1e6), Wanted::Nothing);
-    report(&Told { work, rate, cpu, note: &note }, &works, findings);
+    report(&WorkTargets { work, rate, cpu, note: &note }, &works, findings);
     let batched = Ours::new(server, Call::Search, KEYS).batched(100);
     let mut works = [Work::new(&batched, KEYS, ROUNDS)];
     in_turns(context, &mut works)?;
     let work = "look-ups by key, 100 a message";
-    report(&Told { work, rate: Wanted::Nothing, cpu, note: "" }, &works, findings);
+    report(&WorkTargets { work, rate: Wanted::Nothing, cpu, note: "" }, &works, findings);
     Ok(())
 }
 
@@ -134,7 +134,7 @@ async fn statements(
         in_turns(context, &mut works)?;
         let work = format!("prepared SELECT by key, pipelined, Sync after {together}");
         let note = "One connection of PostgreSQL's wire, one core for the server.";
-        let told = Told { work: &work, rate, cpu: Wanted::Nothing, note };
+        let told = WorkTargets { work: &work, rate, cpu: Wanted::Nothing, note };
         report(&told, &works, findings);
     }
     Ok(())

@@ -9,7 +9,7 @@ use thalweg_types::Result;
 
 use self::peers::Peers;
 use super::Workload;
-use super::measure::{Flood, Told, Work, in_turns, report};
+use super::measure::{Flood, Work, WorkTargets, in_turns, report};
 use crate::account::CREATE;
 use crate::clients::Connection;
 use crate::context::Context;
@@ -76,7 +76,7 @@ async fn run(context: &Context) -> Result<Findings> {
             Work::new(target.as_ref(), *operations, Peers::rounds(*operations))
         }));
         in_turns(context, &mut works)?;
-        let told = Told {
+        let told = WorkTargets {
             work: &format!("upserts, {}", shape.name),
             rate: Wanted::AtLeast(shape.wanted),
             cpu: Wanted::AtMost(CPU_WANTED),

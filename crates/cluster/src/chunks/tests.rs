@@ -47,7 +47,7 @@ proptest! {
                     let (left, right) = message.split_at(message.len() / 2);
                     writer.message(&[left, right]);
                 }
-                _ => writer.kept(framed(message)),
+                _ => writer.cached(framed(message)),
             }
         }
         let mut body = Bytes::from(take_all(&mut writer).concat());

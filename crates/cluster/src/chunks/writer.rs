@@ -138,7 +138,7 @@ impl ChunkWriter {
     }
 
     /// Appends messages that have their prefixes already, without a copy.
-    pub fn kept(&mut self, framed: Bytes) {
+    pub fn cached(&mut self, framed: Bytes) {
         self.close();
         self.full.push_back(framed);
         self.chunk_bytes = self.pool.chunk_bytes();

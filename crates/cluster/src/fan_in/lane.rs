@@ -9,12 +9,12 @@ use thalweg_types::{Error, Result};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 
-use crate::link::{KeptLink, LinkOptions, NodeName};
+use crate::link::{LinkOptions, NodeName, ReconnectingLink};
 
 /// A lane. Dropping it ends its thread.
 pub(super) struct Lane {
     runtime: Handle,
-    links: Mutex<HashMap<NodeName, KeptLink>>,
+    links: Mutex<HashMap<NodeName, ReconnectingLink>>,
     options: Arc<LinkOptions>,
     /// Dropped before the thread is joined.
     end: Option<oneshot::Sender<()>>,
@@ -47,12 +47,12 @@ impl Lane {
     }
 
     /// The connection to a worker, which only this lane uses.
-    pub(super) fn link(&self, worker: &NodeName) -> KeptLink {
+    pub(super) fn link(&self, worker: &NodeName) -> ReconnectingLink {
         let mut links = self.links.lock();
         if let Some(link) = links.get(worker) {
             return link.clone();
         }
-        let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
+        let link = ReconnectingLink::new(worker.clone(), Arc::clone(&self.options));
         links.insert(worker.clone(), link.clone());
         link
     }

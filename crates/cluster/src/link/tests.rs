@@ -196,7 +196,7 @@ async fn a_worker_that_is_slow_is_waited_for() {
 async fn a_worker_that_was_restarted_is_used_again() {
     let worker = TestWorker::start(7);
     let address = worker.name.address;
-    let kept = KeptLink::new(worker.name.clone(), Arc::new(impatient()));
+    let kept = ReconnectingLink::new(worker.name.clone(), Arc::new(impatient()));
     for _ in 0..2 {
         read(kept.call(FETCH, &FEW.question()).await.unwrap()).await.unwrap();
     }
@@ -211,7 +211,7 @@ async fn a_worker_that_was_restarted_is_used_again() {
 async fn a_connection_that_was_cut_is_made_anew() {
     let worker = TestWorker::start(7);
     let wire = Wire::to(&worker.name).await;
-    let kept = KeptLink::new(wire.name.clone(), Arc::new(impatient()));
+    let kept = ReconnectingLink::new(wire.name.clone(), Arc::new(impatient()));
     let wanted = Wanted { end: End::Never, ..FEW };
     let mut answer = kept.call(FETCH, &wanted.question()).await.unwrap();
     answer.piece().await.unwrap();

@@ -39,7 +39,7 @@ fn starting(worker: NodeName, run: u64) -> Joining {
     Joining { process: worker.id, worker, run }
 }
 
-fn called(address: SocketAddr) -> KeptLink {
+fn called(address: SocketAddr) -> ReconnectingLink {
     super::gateway(address, &Arc::new(impatient()))
 }
 

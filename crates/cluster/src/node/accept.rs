@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::Services;
-use super::gathered::Gathered;
+use super::write_coalescing::CoalescedWrites;
 use crate::security::{Connection, Security};
 
 /// Options of a node's server.
@@ -107,7 +107,7 @@ async fn serve_one(stream: TcpStream, options: ServeOptions, services: Services)
     // An unauthenticated caller gets no answer.
     let Ok(Ok(stream)) = greeting.await else { return };
     if options.gathers_frames {
-        serve_http(Gathered::new(stream), &options, services).await;
+        serve_http(CoalescedWrites::new(stream), &options, services).await;
     } else {
         serve_http(stream, &options, services).await;
     }

@@ -35,7 +35,7 @@ pub(super) fn recoded(answer: Answer) -> impl Body<Data = Bytes, Error = Infalli
                 let chunk = writer.take_any().expect("something was written");
                 return Some((Frame::data(chunk), (encoded, Some(writer))));
             }
-            Some(Err(error)) => Frame::trailers(trailers(Err(told(error)))),
+            Some(Err(error)) => Frame::trailers(trailers(Err(translate_error(error)))),
             None => Frame::trailers(trailers(Ok(()))),
         };
         Some((frame, (encoded, None)))
@@ -67,7 +67,7 @@ fn lost(error: &Error) -> FlightError {
     FlightError::from(errors::status(error))
 }
 
-fn told(error: FlightError) -> Error {
+fn translate_error(error: FlightError) -> Error {
     match error {
         FlightError::Tonic(status) => errors::error(&status),
         other => Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows are damaged: {other}")),

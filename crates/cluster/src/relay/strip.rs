@@ -13,7 +13,10 @@ use crate::link::Answer;
 ///
 /// # Errors
 /// If the worker or the client is lost.
-pub async fn pour(mut answer: Answer, client: &mut (impl AsyncWrite + Unpin)) -> Result<u64> {
+pub async fn write_messages(
+    mut answer: Answer,
+    client: &mut (impl AsyncWrite + Unpin),
+) -> Result<u64> {
     let mut contents = Contents::default();
     let mut written = 0;
     while let Some(piece) = answer.piece().await? {

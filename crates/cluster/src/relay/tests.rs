@@ -16,13 +16,13 @@ use tonic::service::Routes;
 
 use super::*;
 use crate::chunks::{Cutter, framed, trailers};
-use crate::link::{KeptLink, Link, NodeName};
+use crate::link::{Link, NodeName, ReconnectingLink};
 use crate::node::{Chunks, FETCH, NodeServer, ServeOptions, Services};
 use crate::tests::*;
 
 /// A gateway that only relays.
 struct Relaying {
-    worker: KeptLink,
+    worker: ReconnectingLink,
     way: Way,
 }
 
@@ -51,7 +51,7 @@ fn node(chunks: impl Chunks) -> Node {
 }
 
 fn gateway(worker: &NodeName, way: Way) -> Node {
-    node(Relaying { worker: KeptLink::new(worker.clone(), Arc::new(impatient())), way })
+    node(Relaying { worker: ReconnectingLink::new(worker.clone(), Arc::new(impatient())), way })
 }
 
 async fn link(node: &Node) -> Link {
@@ -140,12 +140,12 @@ async fn a_client_without_grpc_gets_the_contents() {
     let wanted = Wanted { messages: 50, bytes: 30_000, end: End::Well };
     let mut client = Vec::new();
     let answer = link.call(FETCH, &wanted.question()).await.unwrap();
-    let written = pour(answer, &mut client).await.unwrap();
+    let written = write_messages(answer, &mut client).await.unwrap();
     let expected: Vec<u8> = (0..50).flat_map(|number| message(number, 30_000)).collect();
     assert_eq!((written, client), (1_500_000, expected));
     let bad = Wanted { end: End::Badly, ..wanted };
     let answer = link.call(FETCH, &bad.question()).await.unwrap();
-    assert!(pour(answer, &mut Vec::new()).await.is_err());
+    assert!(write_messages(answer, &mut Vec::new()).await.is_err());
 }
 
 /// Answers with batches, as a worker does for Flight clients.

@@ -89,8 +89,8 @@ fn without_ties(fetch: Expr) -> (Expr, bool) {
 /// The number of rows that a clause asks for, as a whole number.
 fn counted(count: Expr, clause: &str) -> PlanResult<Expr> {
     if count.exists(|expr| Ok(matches!(expr, Expr::AggregateFunction(_))))? {
-        let told = format!("aggregate functions are not allowed in {clause}");
-        return Err(external(Error::new(SqlState::GROUPING_ERROR, told)));
+        let error_text = format!("aggregate functions are not allowed in {clause}");
+        return Err(external(Error::new(SqlState::GROUPING_ERROR, error_text)));
     }
     // The type may be unknown so far, as that of a parameter is: then nothing is refused here.
     let Ok(given) = count.get_type(&DFSchema::empty()) else { return Ok(count) };
@@ -101,8 +101,8 @@ fn counted(count: Expr, clause: &str) -> PlanResult<Expr> {
         _ if unknown::is_unknown(&count) => unknown::typed(count, &ArrowType::Int64),
         given => {
             let given = display_name(&Field::new("", given, true));
-            let told = format!("argument of {clause} must be type bigint, not type {given}");
-            Err(external(Error::new(SqlState::DATATYPE_MISMATCH, told)))
+            let error_text = format!("argument of {clause} must be type bigint, not type {given}");
+            Err(external(Error::new(SqlState::DATATYPE_MISMATCH, error_text)))
         }
     }
 }
@@ -145,8 +145,8 @@ fn wanted(limit: &Wanted, input: &Arc<LogicalPlan>) -> PlanResult<LogicalPlan> {
             Err(external(Error::unsupported("DISTINCT ON with a limit that is computed")))
         }
         _ if limit.with_ties => {
-            let told = "WITH TIES cannot be specified without ORDER BY clause";
-            Err(external(Error::new(SqlState::SYNTAX_ERROR, told)))
+            let error_text = "WITH TIES cannot be specified without ORDER BY clause";
+            Err(external(Error::new(SqlState::SYNTAX_ERROR, error_text)))
         }
         _ => with_columns_of(input, filtered(limit, input, &[])?),
     }

@@ -49,12 +49,12 @@ fn told_apart(
 ) -> Option<Expr> {
     match expr {
         Expr::InList(list) => {
-            let mut told = list.clone();
-            while before.iter().any(|b| b.expr == told.expr && may_vanish(op, b, &told)) {
-                told = of_another(&told, schema)?;
+            let mut marked = list.clone();
+            while before.iter().any(|b| b.expr == marked.expr && may_vanish(op, b, &marked)) {
+                marked = of_another(&marked, schema)?;
             }
-            before.push(told.clone());
-            (told.expr != list.expr).then_some(Expr::InList(told))
+            before.push(marked.clone());
+            (marked.expr != list.expr).then_some(Expr::InList(marked))
         }
         Expr::BinaryExpr(binary) if binary.op == op => {
             let left = told_apart(&binary.left, op, before, schema);

@@ -151,8 +151,8 @@ fn common(
 
 fn mismatch(operation: &str, first: &Field, second: &Field) -> DataFusionError {
     let (first, second) = (display_name(first), display_name(second));
-    let told = format!("{operation} types {first} and {second} cannot be matched");
-    external(Error::new(SqlState::DATATYPE_MISMATCH, told))
+    let error_text = format!("{operation} types {first} and {second} cannot be matched");
+    external(Error::new(SqlState::DATATYPE_MISMATCH, error_text))
 }
 
 /// True if the column is a literal in quotes.

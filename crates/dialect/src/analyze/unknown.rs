@@ -345,8 +345,8 @@ fn no_operator(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Da
         Operator::NotEq => "<>".to_owned(),
         op => op.to_string(),
     };
-    let told = format!("operator does not exist: {} {symbol} {}", name(left), name(right));
-    let error = Error::new(SqlState::UNDEFINED_FUNCTION, told).with_hint(
+    let error_text = format!("operator does not exist: {} {symbol} {}", name(left), name(right));
+    let error = Error::new(SqlState::UNDEFINED_FUNCTION, error_text).with_hint(
         "No operator matches the given name and argument types. You might need to add explicit \
          type casts.",
     );

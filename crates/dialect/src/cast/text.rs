@@ -311,6 +311,6 @@ fn moment_or_infinity(text: &str, name: &str, take: impl Fn(Moment) -> Option<i6
 }
 
 fn moment<N>(text: &str, name: &str, take: impl Fn(Moment) -> Option<N>) -> Result<N> {
-    let moment = calendar::parse_moment(text).map_err(|refusal| refusal.told(name, text))?;
-    take(moment).ok_or_else(|| Refusal::Syntax.told(name, text))
+    let moment = calendar::parse_moment(text).map_err(|refusal| refusal.into_error(name, text))?;
+    take(moment).ok_or_else(|| Refusal::Syntax.into_error(name, text))
 }

@@ -3,7 +3,7 @@
 use datafusion::common::Column;
 use thalweg_types::{Error, SqlState};
 
-use super::{clean, place};
+use super::{clean, position};
 use crate::rewrite::output_name;
 
 pub(super) fn from_message(message: &str, sql: &str) -> Error {
@@ -37,13 +37,14 @@ pub(super) fn not_implemented(message: &str, sql: &str) -> Error {
     if let Some(error) = known {
         return error;
     }
-    let told = clean(message);
-    let told = told.trim_start_matches("Unsupported ").trim_start_matches("not supported: ");
-    let told = lower_first(told);
-    if told.contains("not support") || told.contains("not implemented") {
-        Error::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+    let error_text = clean(message);
+    let error_text =
+        error_text.trim_start_matches("Unsupported ").trim_start_matches("not supported: ");
+    let error_text = lower_first(error_text);
+    if error_text.contains("not support") || error_text.contains("not implemented") {
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, error_text)
     } else {
-        Error::unsupported(told)
+        Error::unsupported(error_text)
     }
 }
 
@@ -59,25 +60,25 @@ pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Err
             SqlState::UNDEFINED_TABLE,
             format!("missing FROM-clause entry for table \"{relation}\""),
         );
-        return place::at_name(error, relation, sql);
+        return position::at_name(error, relation, sql);
     }
-    let told = match relation {
+    let error_text = match relation {
         Some(relation) => format!("column {relation}.{} does not exist", field.name),
         None => format!("column \"{}\" does not exist", field.name),
     };
     if named_twice(field, valid) {
-        let told = format!("column reference \"{}\" is ambiguous", field.name);
-        let error = Error::new(SqlState::AMBIGUOUS_COLUMN, told);
-        return place::at_name(error, &field.name, sql);
+        let error_text = format!("column reference \"{}\" is ambiguous", field.name);
+        let error = Error::new(SqlState::AMBIGUOUS_COLUMN, error_text);
+        return position::at_name(error, &field.name, sql);
     }
-    let error = Error::new(SqlState::UNDEFINED_COLUMN, told);
+    let error = Error::new(SqlState::UNDEFINED_COLUMN, error_text);
     let error = match nearest(&field.name, valid) {
         Some(near) => {
             error.with_hint(format!("Perhaps you meant to reference the column \"{near}\"."))
         }
         None => error,
     };
-    place::at_name(error, &field.name, sql)
+    position::at_name(error, &field.name, sql)
 }
 
 /// True if several columns of a subquery have the name, each with a mark that makes it unique.
@@ -118,7 +119,7 @@ fn unknown_table(message: &str, sql: &str) -> Option<Error> {
     };
     let error =
         Error::new(SqlState::UNDEFINED_TABLE, format!("relation \"{shown}\" does not exist"));
-    Some(place::at_name(error, table, sql))
+    Some(position::at_name(error, table, sql))
 }
 
 /// "Invalid function 'lenght'.\nDid you mean 'length'?"
@@ -131,7 +132,7 @@ fn unknown_function(message: &str, sql: &str) -> Option<Error> {
         Some(near) => error.with_hint(format!("Perhaps you meant the function {near}.")),
         None => error,
     };
-    Some(place::at_name(error, name, sql))
+    Some(position::at_name(error, name, sql))
 }
 
 /// "Failed to coerce arguments to satisfy a call to 'abs' function: coercion from …" and
@@ -149,7 +150,7 @@ fn wrong_arguments(message: &str, sql: &str) -> Option<Error> {
     )
     .with_detail(first_line(&clean(message)))
     .with_hint("You might need to add explicit type casts.");
-    Some(place::at_name(error, name, sql))
+    Some(position::at_name(error, name, sql))
 }
 
 /// "Cannot coerce arithmetic expression Utf8 + Int64 to valid types" and "Cannot infer common
@@ -161,11 +162,11 @@ fn no_operator(message: &str, _sql: &str) -> Option<Error> {
                 head.contains("Cannot infer common argument type").then_some(rest)
             })
         })?;
-    let told = first_line(operation);
+    let error_text = first_line(operation);
     Some(
         Error::new(
             SqlState::UNDEFINED_FUNCTION,
-            format!("operator does not exist: {}", postgres_types(&told)),
+            format!("operator does not exist: {}", postgres_types(&error_text)),
         )
         .with_hint("You might need to add explicit type casts."),
     )
@@ -180,7 +181,7 @@ fn not_grouped(message: &str, sql: &str) -> Option<Error> {
         .or_else(|| rest.split("While expanding wildcard, column \"").nth(1))
         .and_then(|rest| rest.split('"').next())
         .map(str::to_string);
-    let told = match &column {
+    let error_text = match &column {
         Some(column) => format!(
             "column \"{column}\" must appear in the GROUP BY clause or be used in an aggregate \
              function"
@@ -190,10 +191,10 @@ fn not_grouped(message: &str, sql: &str) -> Option<Error> {
             lower_first(clause.trim())
         ),
     };
-    let error = Error::new(SqlState::GROUPING_ERROR, told);
+    let error = Error::new(SqlState::GROUPING_ERROR, error_text);
     let name = column.as_deref().and_then(|column| column.rsplit('.').next());
     Some(match name {
-        Some(name) => place::at_name(error, name, sql),
+        Some(name) => position::at_name(error, name, sql),
         None => error,
     })
 }
@@ -240,19 +241,20 @@ fn bad_position(message: &str, _sql: &str) -> Option<Error> {
 
 /// Sort keys that do not match the `DISTINCT` clause.
 fn bad_order(message: &str, _sql: &str) -> Option<Error> {
-    let told = if message.contains("SELECT DISTINCT ON expressions must match") {
+    let error_text = if message.contains("SELECT DISTINCT ON expressions must match") {
         "SELECT DISTINCT ON expressions must match initial ORDER BY expressions"
     } else if message.contains("For SELECT DISTINCT, ORDER BY expressions") {
         "for SELECT DISTINCT, ORDER BY expressions must appear in select list"
     } else {
         return None;
     };
-    Some(Error::new(SqlState::INVALID_COLUMN_REFERENCE, told))
+    Some(Error::new(SqlState::INVALID_COLUMN_REFERENCE, error_text))
 }
 
 /// Aggregates and windows in clauses that do not allow them.
 fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
-    let told = if message.contains("Aggregate functions are not allowed in the WHERE clause") {
+    let error_text = if message.contains("Aggregate functions are not allowed in the WHERE clause")
+    {
         "aggregate functions are not allowed in WHERE"
     } else if message.contains("Aggregate function calls cannot be nested") {
         "aggregate function calls cannot be nested"
@@ -261,7 +263,7 @@ fn bad_placement(message: &str, _sql: &str) -> Option<Error> {
     } else {
         return None;
     };
-    Some(Error::new(SqlState::GROUPING_ERROR, told))
+    Some(Error::new(SqlState::GROUPING_ERROR, error_text))
 }
 
 /// Set operations and subqueries whose columns don't match.
@@ -269,8 +271,8 @@ fn wrong_column_counts(message: &str, _sql: &str) -> Option<Error> {
     if message.contains("queries have different number of columns")
         || message.contains("must have the same number of columns")
     {
-        let told = "each query of a set operation must have the same number of columns";
-        return Some(Error::new(SqlState::SYNTAX_ERROR, told));
+        let error_text = "each query of a set operation must have the same number of columns";
+        return Some(Error::new(SqlState::SYNTAX_ERROR, error_text));
     }
     let one_column = message.contains("subquery should only return one column")
         || message.contains("Too many columns! The subquery");
@@ -300,9 +302,9 @@ fn bad_type(message: &str, _sql: &str) -> Option<Error> {
             format!("argument of NOT must be type boolean, not type {}", postgres_types(given)),
         ));
     }
-    let told = between(message, "Unsupported CAST from ", "\n")
+    let error_text = between(message, "Unsupported CAST from ", "\n")
         .or_else(|| message.split_once("Unsupported CAST from ").map(|(_, rest)| rest))?;
-    let (from, to) = told.split_once(" to ")?;
+    let (from, to) = error_text.split_once(" to ")?;
     Some(Error::new(
         SqlState::CANNOT_COERCE,
         format!("cannot cast type {} to {}", postgres_types(from), postgres_types(to)),

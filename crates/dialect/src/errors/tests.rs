@@ -15,9 +15,9 @@ fn an_error_of_our_own_comes_back_as_it_was() {
             None,
         ),
     ] {
-        let told = from_datafusion(carried, "insert");
+        let error_text = from_datafusion(carried, "insert");
         assert_eq!(
-            (told.state(), told.message(), told.detail()),
+            (error_text.state(), error_text.message(), error_text.detail()),
             (SqlState::UNIQUE_VIOLATION, "duplicate key", Some("a = 1"))
         );
     }
@@ -26,17 +26,17 @@ fn an_error_of_our_own_comes_back_as_it_was() {
 #[test]
 fn internal_errors_come_without_pleas() {
     let error = DataFusionError::Internal("the plan has no schema".to_string());
-    let told = from_datafusion(error, "");
-    assert_eq!((told.state().0, told.message()), ("XX000", "the plan has no schema"));
+    let error_text = from_datafusion(error, "");
+    assert_eq!((error_text.state().0, error_text.message()), ("XX000", "the plan has no schema"));
 }
 
 #[test]
 fn memory_that_runs_out_names_the_operator() {
     let message = "Failed to allocate additional 1.0 MB for GroupedHashAggregateStream[0] (id: 3) \
                    with 0.0 B already allocated for this reservation";
-    let told = from_datafusion(DataFusionError::ResourcesExhausted(message.to_string()), "");
-    assert_eq!(told.state(), SqlState::OUT_OF_MEMORY);
-    assert_eq!(told.message(), "out of memory in GroupedHashAggregateStream");
+    let error_text = from_datafusion(DataFusionError::ResourcesExhausted(message.to_string()), "");
+    assert_eq!(error_text.state(), SqlState::OUT_OF_MEMORY);
+    assert_eq!(error_text.message(), "out of memory in GroupedHashAggregateStream");
 }
 
 /// As what writes spill files wraps it: the system's error in DataFusion's, that in one of the
@@ -67,14 +67,14 @@ fn spill_files_that_find_no_room_say_which_setting_gives_more() {
         (IoError::other(limit), "database.spill_limit"),
     ] {
         for wrapped in spilled(error) {
-            let told = from_datafusion(wrapped, "");
-            assert_eq!(told.state(), SqlState::DISK_FULL, "{told:?}");
-            assert_eq!(told.message(), "no room for temporary files");
-            assert!(told.hint().is_some_and(|hint| hint.contains(setting)), "{told:?}");
+            let error_text = from_datafusion(wrapped, "");
+            assert_eq!(error_text.state(), SqlState::DISK_FULL, "{error_text:?}");
+            assert_eq!(error_text.message(), "no room for temporary files");
+            assert!(error_text.hint().is_some_and(|hint| hint.contains(setting)), "{error_text:?}");
         }
     }
-    let told = from_datafusion(spilled(ErrorKind::TimedOut.into()).remove(1), "");
-    assert_eq!(told.state(), SqlState::IO_ERROR);
+    let error_text = from_datafusion(spilled(ErrorKind::TimedOut.into()).remove(1), "");
+    assert_eq!(error_text.state(), SqlState::IO_ERROR);
 }
 
 #[test]

@@ -28,22 +28,22 @@ pub(crate) fn from_arrow(error: &ArrowError) -> Error {
 }
 
 pub(super) fn from_message(message: &str) -> Error {
-    let told = clean(message);
-    if told.to_lowercase().contains("divide by zero") {
+    let error_text = clean(message);
+    if error_text.to_lowercase().contains("divide by zero") {
         return division_by_zero();
     }
-    if told.contains("Scalar subquery returned more than one row") {
-        let told = "more than one row returned by a subquery used as an expression";
-        return Error::new(SqlState::CARDINALITY_VIOLATION, told);
+    if error_text.contains("Scalar subquery returned more than one row") {
+        let error_text = "more than one row returned by a subquery used as an expression";
+        return Error::new(SqlState::CARDINALITY_VIOLATION, error_text);
     }
-    if told.starts_with("Unable to parse date from") {
+    if error_text.starts_with("Unable to parse date from") {
         return Error::new(SqlState::DATETIME_OVERFLOW, "date field value out of range");
     }
-    bad_argument(&told)
-        .or_else(|| bad_unit(&told))
-        .or_else(|| bad_text(&told))
-        .or_else(|| out_of_range(&told))
-        .unwrap_or_else(|| Error::new(SqlState::DATA_EXCEPTION, told))
+    bad_argument(&error_text)
+        .or_else(|| bad_unit(&error_text))
+        .or_else(|| bad_text(&error_text))
+        .or_else(|| out_of_range(&error_text))
+        .unwrap_or_else(|| Error::new(SqlState::DATA_EXCEPTION, error_text))
 }
 
 /// Errors of functions about arguments that they do not accept.
@@ -73,8 +73,8 @@ fn overflow(message: &str) -> Error {
     // "Int16Array overflow on abs(-32768)".
     let of_abs = message.split_once("Array overflow on abs(");
     if let Some(name) = of_abs.and_then(|(before, _)| before.split(' ').next_back()) {
-        let told = format!("{} out of range", type_name(name));
-        return Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told);
+        let error_text = format!("{} out of range", type_name(name));
+        return Error::new(SqlState::NUMERIC_OUT_OF_RANGE, error_text);
     }
     let error = Error::new(SqlState::NUMERIC_OUT_OF_RANGE, "value out of range: overflow");
     if message.is_empty() { error } else { error.with_detail(clean(message)) }
@@ -113,8 +113,8 @@ fn out_of_range(message: &str) -> Option<Error> {
     let lower = message.to_lowercase();
     if let Some((_, rest)) = message.split_once("Can't cast value ") {
         let (_, to) = rest.split_once(" to type ")?;
-        let told = format!("{} out of range", type_name(to.trim()));
-        return Some(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told));
+        let error_text = format!("{} out of range", type_name(to.trim()));
+        return Some(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, error_text));
     }
     if lower.contains("too large to store in a decimal")
         || lower.contains("too small to store in a decimal")

@@ -155,7 +155,7 @@ impl ScalarUDFImpl for NullIf {
     fn coerce_types(&self, arg_types: &[ArrowType]) -> PlanResult<Vec<ArrowType>> {
         let [first, second] = arg_types else { return exec_err!("nullif takes two arguments") };
         if first.is_numeric() && second.is_numeric() {
-            return Ok(vec![kept(first, second), second.clone()]);
+            return Ok(vec![type_kept(first, second), second.clone()]);
         }
         match comparison_coercion(first, second) {
             Some(common) => Ok(vec![common.clone(), common]),
@@ -187,7 +187,7 @@ impl ScalarUDFImpl for NullIf {
 }
 
 /// The type that the first of two numbers has once the operator for both of them is found.
-fn kept(first: &ArrowType, second: &ArrowType) -> ArrowType {
+fn type_kept(first: &ArrowType, second: &ArrowType) -> ArrowType {
     let (is_float, wins) = (first.is_floating(), second.is_floating());
     match (first, second) {
         _ if is_float => first.clone(),

@@ -80,8 +80,8 @@ fn lengths_of(list: &ArrayRef) -> Vec<i32> {
 /// The lengths of the list in each row, whatever the kind of list.
 fn all_lengths(column: &ArrayRef) -> Result<Vec<Option<Vec<i32>>>> {
     let not_a_list = || {
-        let told = "function does not exist for the given argument types";
-        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        let error_text = "function does not exist for the given argument types";
+        Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
     };
     let item = match column.data_type() {
         ArrowType::Null => return Ok(vec![None; column.len()]),
@@ -147,23 +147,23 @@ fn list_of(types: &[ArrowType]) -> PlanResult<ArrowType> {
         }
         other => {
             let other = crate::types::display_name(&Field::new("", other.clone(), true));
-            let told =
+            let error_text =
                 format!("cannot subscript type {other} because it does not support subscripting");
-            Err(external(Error::new(SqlState::DATATYPE_MISMATCH, told)))
+            Err(external(Error::new(SqlState::DATATYPE_MISMATCH, error_text)))
         }
     }
 }
 
 /// `array[from:to]`: the items between two places, both of them included.
 fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
+    let error_text = |error| crate::errors::from_arrow_error(&error);
     let lists = list_of(&[columns[0].data_type().clone()])
         .map_err(|error| crate::errors::from_datafusion(error, ""))?;
     let ArrowType::List(item) = &lists else { return Ok(Arc::clone(&columns[0])) };
-    let lists = cast(&columns[0], &lists).map_err(told)?;
+    let lists = cast(&columns[0], &lists).map_err(error_text)?;
     let lists = lists.as_list::<i32>();
     let [lower, upper] = [1, 2].map(|place: usize| cast(&columns[place], &ArrowType::Int64));
-    let (lower, upper) = (lower.map_err(told)?, upper.map_err(told)?);
+    let (lower, upper) = (lower.map_err(error_text)?, upper.map_err(error_text)?);
     let ends = lower.as_primitive::<Int64Type>().iter().zip(upper.as_primitive::<Int64Type>());
     let mut taken: Vec<u32> = Vec::new();
     let (mut lengths, mut known) = (Vec::new(), Vec::new());
@@ -182,7 +182,7 @@ fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
         }
         lengths.push(taken.len() - before);
     }
-    let items = take(lists.values(), &UInt32Array::from(taken), None).map_err(told)?;
+    let items = take(lists.values(), &UInt32Array::from(taken), None).map_err(error_text)?;
     let nulls = NullBuffer::from(known);
     let offsets = OffsetBuffer::from_lengths(lengths);
     Ok(Arc::new(ListArray::new(Arc::clone(item), offsets, items, Some(nulls))))
@@ -199,8 +199,8 @@ fn trim(columns: &[ArrayRef]) -> Result<ArrayRef> {
         if (0..=length).contains(&count) {
             return Ok(Some(length - count));
         }
-        let told = format!("number of elements to trim must be between 0 and {length}");
-        Err(Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, told))
+        let error_text = format!("number of elements to trim must be between 0 and {length}");
+        Err(Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, error_text))
     });
     let ends: ArrayRef = Arc::new(ends.collect::<Result<Int64Array>>()?);
     let starts: ArrayRef = Arc::new(Int64Array::from(vec![1; ends.len()]));

@@ -190,8 +190,9 @@ impl AggregateUDFImpl for Average {
 
 fn no_such_function(arg_types: &[ArrowType]) -> DataFusionError {
     let names = arg_types.iter().map(|given| display_name(&Field::new("", given.clone(), true)));
-    let told = format!("function avg({}) does not exist", names.collect::<Vec<_>>().join(", "));
-    let error = Error::new(SqlState::UNDEFINED_FUNCTION, told)
+    let error_text =
+        format!("function avg({}) does not exist", names.collect::<Vec<_>>().join(", "));
+    let error = Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
         .with_hint("You might need to add explicit type casts.");
     external(error)
 }

@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::bounded_output::allow_all;
 use super::define::{Compute, Function};
-use super::made::allow_all;
 use crate::cast::{Manner, convert};
 use crate::types::display_name;
 
@@ -44,8 +44,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
 fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let given = Field::new("", column.data_type().clone(), true);
     convert(column, &given, to, Manner::Explicit)?.ok_or_else(|| {
-        let told = format!("the function does not take {}", display_name(&given));
-        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        let error_text = format!("the function does not take {}", display_name(&given));
+        Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
             .with_hint("You might need to add explicit type casts.")
     })
 }
@@ -70,11 +70,11 @@ impl Numbered {
 }
 
 /// The index that a number refers to in a value of this length.
-fn place(number: i64, length: usize) -> Result<usize> {
+fn index_of(number: i64, length: usize) -> Result<usize> {
     usize::try_from(number).ok().filter(|place| *place < length).ok_or_else(|| {
         let last = length as i64 - 1;
-        let told = format!("index {number} out of valid range, 0..{last}");
-        Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, told)
+        let error_text = format!("index {number} out of valid range, 0..{last}");
+        Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, error_text)
     })
 }
 
@@ -82,7 +82,7 @@ fn get_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(columns)?;
     let found = numbered.rows().map(|row| {
         let Some((bytes, number)) = row else { return Ok(None) };
-        Ok(Some(i32::from(bytes[place(number, bytes.len())?])))
+        Ok(Some(i32::from(bytes[index_of(number, bytes.len())?])))
     });
     Ok(Arc::new(found.collect::<Result<Int32Array>>()?))
 }
@@ -91,7 +91,7 @@ fn get_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(columns)?;
     let found = numbered.rows().map(|row| {
         let Some((bytes, number)) = row else { return Ok(None) };
-        let place = place(number, bytes.len().saturating_mul(8))?;
+        let place = index_of(number, bytes.len().saturating_mul(8))?;
         Ok(Some(i32::from((bytes[place / 8] >> (place % 8)) & 1)))
     });
     Ok(Arc::new(found.collect::<Result<Int32Array>>()?))
@@ -99,7 +99,7 @@ fn get_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn set_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
     changed(columns, |bytes, number, value| {
-        let place = place(number, bytes.len())?;
+        let place = index_of(number, bytes.len())?;
         // The last byte of the number counts.
         bytes[place] = value as u8;
         Ok(())
@@ -108,14 +108,14 @@ fn set_byte(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn set_bit(columns: &[ArrayRef]) -> Result<ArrayRef> {
     changed(columns, |bytes, number, value| {
-        let place = place(number, bytes.len().saturating_mul(8))?;
+        let place = index_of(number, bytes.len().saturating_mul(8))?;
         let bit = 1_u8 << (place % 8);
         match value {
             0 => bytes[place / 8] &= !bit,
             1 => bytes[place / 8] |= bit,
             _ => {
-                let told = "new bit must be 0 or 1";
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+                let error_text = "new bit must be 0 or 1";
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text));
             }
         }
         Ok(())
@@ -163,8 +163,8 @@ impl Encoding {
             "utf8" | "unicode" => Ok(Encoding::Utf8),
             "latin1" | "iso88591" => Ok(Encoding::Latin1),
             _ => {
-                let told = format!("invalid {end} encoding name \"{name}\"");
-                Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+                let error_text = format!("invalid {end} encoding name \"{name}\"");
+                Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
                     .with_hint("The encodings that are converted are UTF8 and LATIN1."))
             }
         }
@@ -205,8 +205,8 @@ fn of_utf8(bytes: &[u8]) -> Result<&str> {
 }
 
 fn invalid_utf8(bytes: &[u8]) -> Error {
-    let told = format!("invalid byte sequence for encoding \"UTF8\": {}", in_hex(bytes));
-    Error::new(SqlState::INVALID_BYTE_SEQUENCE, told)
+    let error_text = format!("invalid byte sequence for encoding \"UTF8\": {}", in_hex(bytes));
+    Error::new(SqlState::INVALID_BYTE_SEQUENCE, error_text)
 }
 
 fn in_hex(bytes: &[u8]) -> String {
@@ -235,11 +235,11 @@ fn latin1(text: &str) -> Result<Vec<u8>> {
     let byte = |c: char| {
         u8::try_from(u32::from(c)).map_err(|_| {
             let bytes = in_hex(c.to_string().as_bytes());
-            let told = format!(
+            let error_text = format!(
                 "character with byte sequence {bytes} in encoding \"UTF8\" has no equivalent in \
                  encoding \"LATIN1\""
             );
-            Error::new(SqlState::UNTRANSLATABLE_CHARACTER, told)
+            Error::new(SqlState::UNTRANSLATABLE_CHARACTER, error_text)
         })
     };
     text.chars().map(byte).collect()

@@ -12,9 +12,9 @@ use arrow::datatypes::{
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::date_pattern::Pattern;
 use super::define::Function;
 use super::number_pattern;
-use super::pattern::Pattern;
 use super::statement_time;
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month, is_infinite};
 use crate::cast::{Manner, convert, is_text, rounded};
@@ -133,7 +133,7 @@ fn read_patterns(columns: &[ArrayRef]) -> Result<PrimitiveArray<TimestampMicrose
     let read = values.zip(patterns.as_string_view()).map(|(text, pattern)| {
         let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };
         let read = Pattern::new(pattern).read(text);
-        read.map(Some).map_err(|refusal| refusal.told("timestamp", text))
+        read.map(Some).map_err(|refusal| refusal.into_error("timestamp", text))
     });
     read.collect()
 }

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use thalweg_types::Result;
 
 use crate::errors::external;
-use crate::stop::go_on;
+use crate::statement_control::check_cancelled;
 
 /// The body of a function: takes columns of equal length and returns one column of that length.
 pub(crate) type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
@@ -190,7 +190,7 @@ impl Arguments {
 /// Applies `compute` to columns, or to one row if all arguments are values.
 pub(super) fn computed(args: ScalarFunctionArgs, compute: Compute) -> PlanResult<ColumnarValue> {
     // Folding computes large constants one after the other, so it checks for cancellation here.
-    go_on().map_err(external)?;
+    check_cancelled().map_err(external)?;
     let arguments = Arguments::of(args.args, args.number_rows)?;
     let column = compute(&arguments.columns).map_err(external)?;
     arguments.result(with_item_type(column, args.return_field.data_type()))

@@ -80,8 +80,8 @@ fn is_digit(byte: u8) -> bool {
 /// Text cannot hold the character zero.
 fn character(number: u32) -> Result<char> {
     char::from_u32(number).filter(|c| *c != '\0').ok_or_else(|| {
-        let told = format!("invalid Unicode code point: {number:04X}");
-        Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+        let error_text = format!("invalid Unicode code point: {number:04X}");
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
     })
 }
 

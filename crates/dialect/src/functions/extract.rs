@@ -15,8 +15,8 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::date_pattern::Clock;
 use super::define::Function;
-use super::pattern::Clock;
 use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 use crate::cast::{Manner, convert, is_text, to_text};
 use crate::errors::external;
@@ -167,8 +167,8 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
         .ok_or_else(|| Error::internal(format!("{} has no parts", column.data_type())))?;
     let unsupported = || {
         let (unit, name) = (unit.name(), source.data_type());
-        let told = format!("unit \"{unit}\" not supported for type {name}");
-        Error::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+        let error_text = format!("unit \"{unit}\" not supported for type {name}");
+        Error::new(SqlState::FEATURE_NOT_SUPPORTED, error_text)
     };
     fn each<N>(
         values: impl Iterator<Item = Option<N>>,
@@ -259,7 +259,7 @@ fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
     let clock = Clock::at(micros);
     let year = clock.civil.year;
     // There is no year 0: the one before 1 is -1.
-    let told = |year: i64| if year > 0 { year } else { year - 1 };
+    let error_text = |year: i64| if year > 0 { year } else { year - 1 };
     Some(match unit {
         Unit::Microseconds | Unit::Milliseconds | Unit::Second | Unit::Minute | Unit::Hour => {
             return of_time(unit, clock.micros);
@@ -271,11 +271,11 @@ fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
         Unit::Week => clock.iso_week().1,
         Unit::Month => i64::from(clock.civil.month),
         Unit::Quarter => i64::from(clock.civil.month - 1) / 3 + 1,
-        Unit::Year => told(year),
-        Unit::IsoYear => told(clock.iso_week().0),
+        Unit::Year => error_text(year),
+        Unit::IsoYear => error_text(clock.iso_week().0),
         Unit::Decade => year.div_euclid(10),
-        Unit::Century => told((year + 99).div_euclid(100)),
-        Unit::Millennium => told((year + 999).div_euclid(1_000)),
+        Unit::Century => error_text((year + 99).div_euclid(100)),
+        Unit::Millennium => error_text((year + 999).div_euclid(1_000)),
         Unit::Epoch => micros,
         Unit::Julian => clock.days + JULIAN_OF_1970,
         Unit::Timezone => 0,
@@ -350,8 +350,8 @@ impl ScalarUDFImpl for Extract {
             }
             None => {
                 let name = types::display_name(&Field::new("", arg_types[0].clone(), true));
-                let told = format!("function extract(unknown, {name}) does not exist");
-                let error = Error::new(SqlState::UNDEFINED_FUNCTION, told);
+                let error_text = format!("function extract(unknown, {name}) does not exist");
+                let error = Error::new(SqlState::UNDEFINED_FUNCTION, error_text);
                 Err(external(error))
             }
         }
@@ -390,8 +390,8 @@ fn date_part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let units = units.as_string_view();
     let source = Source::of(columns[1].data_type()).ok_or_else(|| {
         let name = types::display_name(&Field::new("", columns[1].data_type().clone(), true));
-        let told = format!("function date_part(text, {name}) does not exist");
-        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        let error_text = format!("function date_part(text, {name}) does not exist");
+        Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
     })?;
     let mut parts: Vec<Option<f64>> = vec![None; units.len()];
     let mut row = 0;

@@ -34,8 +34,8 @@ fn parse_ident(columns: &[ArrayRef]) -> Result<ArrayRef> {
 /// Quoted parts are as they are, others in lower case. If `strict`, text behind the last part is an
 /// error.
 fn parts(name: &str, strict: bool) -> Result<Vec<String>> {
-    let told = format!("string is not a valid identifier: \"{name}\"");
-    let wrong = || Error::new(SqlState::INVALID_PARAMETER_VALUE, told.clone());
+    let error_text = format!("string is not a valid identifier: \"{name}\"");
+    let wrong = || Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text.clone());
     let mut parts = Vec::new();
     let mut rest = name.trim_start();
     loop {

@@ -8,11 +8,11 @@ mod build;
 mod change;
 mod items;
 mod merge;
+mod nesting_checked;
 mod object;
 mod pairs;
 mod part;
 mod path;
-mod shallow;
 
 use std::sync::Arc;
 
@@ -37,13 +37,15 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let as_text = udfs::json_as_text_udf().as_ref().clone();
     let contains_key = udfs::json_contains_udf().as_ref().clone();
     let mut functions = vec![
-        shallow::of(as_text.with_aliases(["json_extract_path_text", "jsonb_extract_path_text"])),
-        shallow::of(contains_key.with_aliases(["json_exists"])),
-        shallow::of(udfs::json_get_str_udf().as_ref().clone()),
-        shallow::of(udfs::json_get_int_udf().as_ref().clone()),
-        shallow::of(udfs::json_get_float_udf().as_ref().clone()),
-        shallow::of(udfs::json_get_bool_udf().as_ref().clone()),
-        shallow::of(udfs::json_length_udf().as_ref().clone()),
+        nesting_checked::of(
+            as_text.with_aliases(["json_extract_path_text", "jsonb_extract_path_text"]),
+        ),
+        nesting_checked::of(contains_key.with_aliases(["json_exists"])),
+        nesting_checked::of(udfs::json_get_str_udf().as_ref().clone()),
+        nesting_checked::of(udfs::json_get_int_udf().as_ref().clone()),
+        nesting_checked::of(udfs::json_get_float_udf().as_ref().clone()),
+        nesting_checked::of(udfs::json_get_bool_udf().as_ref().clone()),
+        nesting_checked::of(udfs::json_length_udf().as_ref().clone()),
         Function::new("json_typeof", &[&[text()]], text(), type_of)
             .alias("jsonb_typeof")
             .into_udf(),
@@ -233,7 +235,9 @@ impl ExprPlanner for JsonOperators {
         }
         let function = match op {
             BinaryOperator::Arrow => part::of_document(is_jsonb(&left, schema)),
-            BinaryOperator::LongArrow => shallow::of(udfs::json_as_text_udf().as_ref().clone()),
+            BinaryOperator::LongArrow => {
+                nesting_checked::of(udfs::json_as_text_udf().as_ref().clone())
+            }
             BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
                 let function = match op {
                     BinaryOperator::HashArrow => at_path::of_document(is_jsonb(&left, schema)),
@@ -242,7 +246,9 @@ impl ExprPlanner for JsonOperators {
                 let path = datafusion::logical_expr::cast(right, at_path::path_type());
                 return Ok(PlannerResult::Planned(function.call(vec![left, path])));
             }
-            BinaryOperator::Question => shallow::of(udfs::json_contains_udf().as_ref().clone()),
+            BinaryOperator::Question => {
+                nesting_checked::of(udfs::json_contains_udf().as_ref().clone())
+            }
             BinaryOperator::AtArrow if is_json(&left) || is_json(&right) => contains_udf(),
             BinaryOperator::ArrowAt if is_json(&left) || is_json(&right) => {
                 let call = contains_udf().call(vec![right, left]);

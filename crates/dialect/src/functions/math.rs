@@ -178,9 +178,9 @@ fn whole_quotient(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
 
 /// Rounds towards zero.
 fn quotient(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
+    let error_text = |error| crate::errors::from_arrow_error(&error);
     let to = |target: &ArrowType| -> Result<Vec<ArrayRef>> {
-        columns.iter().map(|column| cast(column, target).map_err(told)).collect()
+        columns.iter().map(|column| cast(column, target).map_err(error_text)).collect()
     };
     if columns.iter().all(|column| column.data_type().is_integer()) {
         let whole = to(&ArrowType::Int64)?;
@@ -188,7 +188,7 @@ fn quotient(columns: &[ArrayRef]) -> Result<ArrayRef> {
             &whole[0].as_primitive::<Int64Type>(),
             &whole[1].as_primitive::<Int64Type>(),
         )
-        .map_err(told);
+        .map_err(error_text);
     }
     let scale = columns.iter().filter_map(|column| decimal_of(column.data_type()));
     let scale = scale.map(|(_, scale)| scale).max().unwrap_or(0);
@@ -219,12 +219,12 @@ fn logarithm(columns: &[ArrayRef], logarithm: fn(f64) -> f64) -> Result<ArrayRef
 }
 
 fn logarithm_argument(value: f64) -> Result<f64> {
-    let told = match value {
+    let error_text = match value {
         0.0 => "cannot take logarithm of zero",
         value if value < 0.0 => "cannot take logarithm of a negative number",
         value => return Ok(value),
     };
-    Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM, told))
+    Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_LOGARITHM, error_text))
 }
 
 /// To the base 10, or to the base that comes first.
@@ -261,8 +261,8 @@ fn square_root(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let roots: Float64Array =
         columns[0].as_primitive::<Float64Type>().try_unary(|value| match value {
             value if value < 0.0 => {
-                let told = "cannot take square root of a negative number";
-                Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_POWER, told))
+                let error_text = "cannot take square root of a negative number";
+                Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_POWER, error_text))
             }
             value => Ok(value.sqrt()),
         })?;
@@ -271,7 +271,8 @@ fn square_root(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn powers(columns: &[ArrayRef]) -> Result<ArrayRef> {
     each_pair(&columns[0], &columns[1], |base, exponent| {
-        let refused = |told: &str| Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_POWER, told));
+        let refused =
+            |error_text: &str| Err(Error::new(SqlState::INVALID_ARGUMENT_FOR_POWER, error_text));
         if base == 0.0 && exponent < 0.0 {
             return refused("zero raised to a negative power is undefined");
         }
@@ -282,8 +283,8 @@ fn powers(columns: &[ArrayRef]) -> Result<ArrayRef> {
         }
         let power = base.powf(exponent);
         if power.is_infinite() && base.is_finite() && exponent.is_finite() {
-            let told = "value out of range: overflow";
-            return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told));
+            let error_text = "value out of range: overflow";
+            return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, error_text));
         }
         Ok(power)
     })
@@ -291,16 +292,16 @@ fn powers(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// `~value`
 fn complement(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
+    let error_text = |error| crate::errors::from_arrow_error(&error);
     let target = columns[0].data_type();
     if !target.is_integer() {
         let name = crate::types::display_name(&Field::new("", target.clone(), true));
-        let told = format!("operator does not exist: ~ {name}");
-        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told));
+        let error_text = format!("operator does not exist: ~ {name}");
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, error_text));
     }
-    let values = cast(&columns[0], &ArrowType::Int64).map_err(told)?;
+    let values = cast(&columns[0], &ArrowType::Int64).map_err(error_text)?;
     let flipped: Int64Array = values.as_primitive::<Int64Type>().unary(|value| !value);
-    cast(&flipped, target).map_err(told)
+    cast(&flipped, target).map_err(error_text)
 }
 
 /// The number that a pattern finds in a text.

@@ -8,9 +8,9 @@ use datafusion::logical_expr::ScalarUDF;
 use thalweg_types::{Error, Result, SqlState};
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd, is_nfkc, is_nfkd};
 
+use super::bounded_output::{BoundedTexts, allow_all};
 use super::define::Function;
-use super::made::{Made, allow_all};
-use crate::stop::go_on;
+use crate::statement_control::check_cancelled;
 
 /// Maximum growth of a text: three bytes may become 33.
 const GROWTH_MAX: usize = 11;
@@ -69,13 +69,13 @@ impl Form {
 
 fn normalize(columns: &[ArrayRef]) -> Result<ArrayRef> {
     allow_all(&columns[0], GROWTH_MAX)?;
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for (text, form) in columns[0].as_string_view().iter().zip(columns[1].as_string_view()) {
         let (Some(text), Some(form)) = (text, form) else {
             made.null();
             continue;
         };
-        go_on()?;
+        check_cancelled()?;
         let form = Form::named(form)?;
         if text.is_ascii() {
             made.allow(text.len())?;
@@ -94,7 +94,7 @@ fn is_normalized(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let forms = columns[1].as_string_view();
     let values = columns[0].as_string_view().iter().zip(forms).map(|pair| {
         let (Some(text), Some(form)) = pair else { return Ok(None) };
-        go_on()?;
+        check_cancelled()?;
         Ok(Some(Form::named(form)?.is_of(text)))
     });
     Ok(Arc::new(values.collect::<Result<BooleanArray>>()?))

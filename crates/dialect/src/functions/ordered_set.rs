@@ -19,10 +19,10 @@ use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::utils::collect_columns;
 use thalweg_types::{Error, SqlState};
 
-use super::pieces::Pieces;
+use super::group_values::GroupValues;
 use crate::analyze::interval_order::lengths;
 use crate::errors::external;
-use crate::stop::go_on;
+use crate::statement_control::check_cancelled;
 
 pub(super) fn functions() -> Vec<Arc<AggregateUDF>> {
     [Kind::Mode, Kind::PercentileDisc]
@@ -110,8 +110,8 @@ pub(super) fn percentile_type(value: &ArrowType, fractions: &ArrowType) -> PlanR
             Ok(ArrowType::List(item_field(value)))
         }
         ArrowType::List(_) => {
-            let told = "percentiles are of fractions that are numbers";
-            Err(refused(SqlState::UNDEFINED_FUNCTION, told))
+            let error_text = "percentiles are of fractions that are numbers";
+            Err(refused(SqlState::UNDEFINED_FUNCTION, error_text))
         }
         _ => Ok(value.clone()),
     }
@@ -121,8 +121,8 @@ fn in_range(fractions: &ArrayRef) -> PlanResult<Vec<Option<f64>>> {
     let fractions = cast(fractions, &ArrowType::Float64)?;
     let checked = fractions.as_primitive::<Float64Type>().iter().map(|fraction| match fraction {
         Some(fraction) if !(0.0..=1.0).contains(&fraction) => {
-            let told = format!("percentile value {fraction} is not between 0 and 1");
-            Err(refused(SqlState::NUMERIC_OUT_OF_RANGE, told))
+            let error_text = format!("percentile value {fraction} is not between 0 and 1");
+            Err(refused(SqlState::NUMERIC_OUT_OF_RANGE, error_text))
         }
         fraction => Ok(fraction),
     });
@@ -136,8 +136,8 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> PlanResult<ScalarValue> {
         return Ok(literal.value().clone());
     }
     if !collect_columns(expr).is_empty() {
-        let told = "a percentile value that is not a constant is not supported";
-        return Err(refused(SqlState::FEATURE_NOT_SUPPORTED, told));
+        let error_text = "a percentile value that is not a constant is not supported";
+        return Err(refused(SqlState::FEATURE_NOT_SUPPORTED, error_text));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let schema = Arc::new(Schema::empty());
@@ -146,8 +146,8 @@ fn constant(expr: &Arc<dyn PhysicalExpr>) -> PlanResult<ScalarValue> {
     ScalarValue::try_from_array(&value, 0)
 }
 
-fn refused(state: SqlState, told: impl Into<String>) -> DataFusionError {
-    external(Error::new(state, told))
+fn refused(state: SqlState, error_text: impl Into<String>) -> DataFusionError {
+    external(Error::new(state, error_text))
 }
 
 impl AggregateUDFImpl for OrderedSet {
@@ -185,7 +185,7 @@ impl AggregateUDFImpl for OrderedSet {
             fractions: Fractions::of(&args)?,
             descending,
             data_type: args.expr_fields[0].data_type().clone(),
-            pieces: Pieces::default(),
+            pieces: GroupValues::default(),
         }))
     }
 }
@@ -201,13 +201,13 @@ struct Values {
     fractions: Fractions,
     descending: bool,
     data_type: ArrowType,
-    pieces: Pieces,
+    pieces: GroupValues,
 }
 
 impl Values {
     fn all(&mut self) -> PlanResult<ArrayRef> {
         // Many groups are evaluated one after the other, so each checks for cancellation.
-        go_on().map_err(external)?;
+        check_cancelled().map_err(external)?;
         Ok(self.pieces.all()?.unwrap_or_else(|| new_empty_array(&self.data_type)))
     }
 }

@@ -62,21 +62,21 @@ fn moment(column: &ArrayRef, of_day: bool) -> Result<ArrayRef> {
     let to = if of_day { DataType::Time } else { DataType::Timestamptz };
     let from = arrow::datatypes::Field::new("", column.data_type().clone(), true);
     convert(column, &from, &to, Manner::Explicit)?.ok_or_else(|| {
-        let told = format!("function overlaps does not exist for {}", column.data_type());
-        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        let error_text = format!("function overlaps does not exist for {}", column.data_type());
+        Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
     })
 }
 
 fn behind(start: &ArrayRef, length: &ArrayRef) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
+    let error_text = |error| crate::errors::from_arrow_error(&error);
     match start.data_type() {
         ArrowType::Time64(_) => {
             let day = ArrowType::Timestamp(TimeUnit::Microsecond, None);
-            let micros = arrow::compute::cast(start, &ArrowType::Int64).map_err(told)?;
-            let start = arrow::compute::cast(&micros, &day).map_err(told)?;
-            add(&start, length).map_err(told)
+            let micros = arrow::compute::cast(start, &ArrowType::Int64).map_err(error_text)?;
+            let start = arrow::compute::cast(&micros, &day).map_err(error_text)?;
+            add(&start, length).map_err(error_text)
         }
-        _ => add(start, length).map_err(told),
+        _ => add(start, length).map_err(error_text),
     }
 }
 

@@ -73,8 +73,9 @@ impl AggregateUDFImpl for PercentileCont {
     fn return_type(&self, arg_types: &[ArrowType]) -> PlanResult<ArrowType> {
         match arg_types {
             [_, given] if !given.is_numeric() && !matches!(given, ArrowType::List(_)) => {
-                let told = "function percentile_cont does not exist for the given argument types";
-                Err(external(Error::new(SqlState::UNDEFINED_FUNCTION, told)))
+                let error_text =
+                    "function percentile_cont does not exist for the given argument types";
+                Err(external(Error::new(SqlState::UNDEFINED_FUNCTION, error_text)))
             }
             [_, fractions] => percentile_type(&ArrowType::Float64, fractions),
             _ => Ok(ArrowType::Float64),

@@ -249,8 +249,8 @@ fn regexp_substr(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let regex = patterns.get(expressions.value(row), flags)?;
         let (start, occurrence) = (number(2, row, 1), number(3, row, 1));
         if start == 0 || occurrence == 0 {
-            let told = "start and N of regexp_substr must be greater than zero";
-            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+            let error_text = "start and N of regexp_substr must be greater than zero";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text));
         }
         let text = texts.value(row);
         let offset = text.char_indices().nth(start - 1).map_or(text.len(), |(offset, _)| offset);

@@ -100,15 +100,15 @@ impl Rounding {
         let name =
             |data_type: &&ArrowType| display_name(&Field::new("", (*data_type).clone(), true));
         let names = arguments.iter().map(name).collect::<Vec<_>>().join(", ");
-        let told = format!("function {}({names}) does not exist", self.name());
-        Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        let error_text = format!("function {}({names}) does not exist", self.name());
+        Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
             .with_hint("You might need to add explicit type casts.")
     }
 
     fn compute(&self, columns: &[ArrayRef], target: &ArrowType) -> Result<ArrayRef> {
-        let told = |error| crate::errors::from_arrow_error(&error);
+        let error_text = |error| crate::errors::from_arrow_error(&error);
         let places = match columns.get(1) {
-            Some(places) => Some(cast(places, &ArrowType::Int64).map_err(told)?),
+            Some(places) => Some(cast(places, &ArrowType::Int64).map_err(error_text)?),
             None => None,
         };
         let places = |row: usize| match &places {
@@ -118,7 +118,7 @@ impl Rounding {
             None => Some(0),
         };
         let ArrowType::Decimal128(_, kept) = target else {
-            let floats = cast(&columns[0], &ArrowType::Float64).map_err(told)?;
+            let floats = cast(&columns[0], &ArrowType::Float64).map_err(error_text)?;
             let floats = floats.as_primitive::<Float64Type>().iter().enumerate();
             let rounded = floats.map(|(row, value)| {
                 let (value, places) = (value?, places(row)?);
@@ -132,7 +132,8 @@ impl Rounding {
             return Ok(Arc::new(rounded.collect::<Float64Array>()));
         };
         let (precision, scale) = decimal_of(columns[0].data_type()).unwrap_or((38, 0));
-        let values = cast(&columns[0], &ArrowType::Decimal128(precision, scale)).map_err(told)?;
+        let values =
+            cast(&columns[0], &ArrowType::Decimal128(precision, scale)).map_err(error_text)?;
         let values = values.as_primitive::<Decimal128Type>().iter().enumerate();
         let rounded = values.map(|(row, value)| {
             let (Some(value), Some(places)) = (value, places(row)) else { return Ok(None) };

@@ -19,7 +19,7 @@ use crate::arithmetic::numeric::decimal_of;
 use crate::calendar::{Civil, MICROS_PER_DAY, days_in_month};
 use crate::cast::{Manner, convert, is_text};
 use crate::errors::external;
-use crate::stop::{check_value, go_on};
+use crate::statement_control::{check_cancelled, check_value};
 use crate::types::{arrow_type, display_name};
 
 /// Maximum number of items that all series of one batch have together: they lie in memory.
@@ -140,7 +140,7 @@ fn too_many() -> Error {
 /// Checks now and then that there is memory for another item.
 fn look<T>(items: &Vec<T>) -> Result<()> {
     if items.len() == items.capacity() {
-        go_on()?;
+        check_cancelled()?;
         // The vector grows to twice as many, and the items become an array of their own.
         check_value(2 * size_of_val(items.as_slice()), 0)?;
     }

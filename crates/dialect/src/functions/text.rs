@@ -8,9 +8,9 @@ use arrow::datatypes::{DataType as ArrowType, Field, Int32Type, Int64Type};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::bounded_output::{BoundedTexts, Text};
+use super::concatenation::{items_of, variadic_lists};
 use super::define::{Compute, Function};
-use super::joined::{items_of, variadic_lists};
-use super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
 
@@ -39,8 +39,8 @@ fn of_text_or_bytes(name: &'static str, compute: Compute) -> Function {
         match given {
             [number] if number.is_numeric() || *number == ArrowType::Boolean => {
                 let name = crate::types::display_name(&Field::new("", number.clone(), true));
-                let told = format!("function length({name}) does not exist");
-                let error = Error::new(SqlState::UNDEFINED_FUNCTION, told)
+                let error_text = format!("function length({name}) does not exist");
+                let error = Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
                     .with_hint("You might need to add explicit type casts.");
                 Err(external(error))
             }
@@ -70,17 +70,19 @@ fn bit_length(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn measure(name: &str, columns: &[ArrayRef], of_text: fn(&str) -> usize) -> Result<ArrayRef> {
     let column = &columns[0];
     let given = column.data_type();
-    let told = |error| crate::errors::from_arrow_error(&error);
+    let error_text = |error| crate::errors::from_arrow_error(&error);
     Ok(match given {
         ArrowType::Binary
         | ArrowType::LargeBinary
         | ArrowType::BinaryView
         | ArrowType::FixedSizeBinary(_) => {
             let through = match given {
-                ArrowType::FixedSizeBinary(_) => cast(column, &ArrowType::Binary).map_err(told)?,
+                ArrowType::FixedSizeBinary(_) => {
+                    cast(column, &ArrowType::Binary).map_err(error_text)?
+                }
                 _ => column.clone(),
             };
-            let bytes = cast(&through, &ArrowType::BinaryView).map_err(told)?;
+            let bytes = cast(&through, &ArrowType::BinaryView).map_err(error_text)?;
             let lengths = bytes.as_binary_view().iter().map(|bytes| Some(bytes?.len() as i32));
             Arc::new(lengths.collect::<Int32Array>())
         }
@@ -92,8 +94,8 @@ fn measure(name: &str, columns: &[ArrayRef], of_text: fn(&str) -> usize) -> Resu
         }
         other => {
             let other = crate::types::display_name(&Field::new("", other.clone(), true));
-            let told = format!("function {name}({other}) does not exist");
-            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told)
+            let error_text = format!("function {name}({other}) does not exist");
+            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
                 .with_hint("You might need to add explicit type casts."));
         }
     })
@@ -121,8 +123,8 @@ fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
         }
         let character = u32::try_from(code).ok().and_then(char::from_u32);
         character.map(|character| Some(character.to_string())).ok_or_else(|| {
-            let told = "requested character not valid for encoding";
-            Error::new(SqlState::LIMIT_EXCEEDED, told)
+            let error_text = "requested character not valid for encoding";
+            Error::new(SqlState::LIMIT_EXCEEDED, error_text)
         })
     });
     Ok(Arc::new(characters.collect::<Result<StringViewArray>>()?))
@@ -130,7 +132,7 @@ fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn each(column: &ArrayRef, write: impl Fn(&str) -> String) -> Result<ArrayRef> {
     let values = to_text(column)?;
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for value in values.as_string_view() {
         match value {
             Some(value) => made.write(|text| text.push(&write(value)))?,
@@ -150,7 +152,7 @@ fn quote_literal(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn quote_nullable(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = to_text(&columns[0])?;
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for value in values.as_string_view() {
         made.write(|text| text.push(&value.map_or("NULL".into(), literal)))?;
     }
@@ -194,7 +196,7 @@ fn format(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let patterns = to_text(patterns)?;
     let values = values.iter().map(shown).collect::<Result<Vec<_>>>()?;
     let values: Vec<&StringViewArray> = values.iter().map(|text| text.as_string_view()).collect();
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for (row, pattern) in patterns.as_string_view().iter().enumerate() {
         let value = |place: usize| -> Option<Option<&str>> {
             let column = values.get(place)?;
@@ -218,7 +220,7 @@ fn format_items(columns: &[ArrayRef]) -> Result<ArrayRef> {
     };
     let items = shown(&items)?;
     let items = items.as_string_view();
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for (row, pattern) in patterns.as_string_view().iter().enumerate() {
         let places = match &lists {
             Some(lists) if lists.is_valid(row) => bounds[row]..bounds[row + 1],

@@ -94,7 +94,7 @@ impl Zones {
             ArrowType::Interval(_) => {
                 Zone::of_interval(self.column.as_primitive::<IntervalMonthDayNanoType>().value(row))
             }
-            _ => Zone::given(self.column.as_string_view().value(row)),
+            _ => Zone::of_zone_argument(self.column.as_string_view().value(row)),
         }
     }
 

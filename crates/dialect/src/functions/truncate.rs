@@ -71,8 +71,8 @@ impl Unit {
             "century" | "centuries" => years(100, 1),
             "millennium" | "millennia" => years(1_000, 1),
             _ => {
-                let told = format!("unit \"{lower}\" not recognized");
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+                let error_text = format!("unit \"{lower}\" not recognized");
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text));
             }
         })
     }
@@ -106,8 +106,8 @@ impl Unit {
             }
             Unit::Day => IntervalMonthDayNano::new(months, days, 0),
             Unit::Week => {
-                let told = "unit \"week\" not supported for type interval";
-                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, told)
+                let error_text = "unit \"week\" not supported for type interval";
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, error_text)
                     .with_detail("Months usually have fractional weeks."));
             }
             Unit::Months { count, .. } => {
@@ -181,7 +181,7 @@ fn truncate(columns: &[ArrayRef]) -> Result<ArrayRef> {
         if is_infinite(value) {
             return Ok(Some(value));
         }
-        let zone = Zone::given(zones.as_string_view().value(row))?;
+        let zone = Zone::of_zone_argument(zones.as_string_view().value(row))?;
         let offset = zone.offset_at_utc(value) * MICROS_PER_SECOND;
         let local = unit.moment(value + offset);
         // Within a day the offset stays: an hour that the clocks show twice is two hours.

@@ -304,8 +304,8 @@ fn trim(parser: &mut Parser) -> Result<Expr, ParserError> {
     values.extend(what);
     let mut values = values.into_iter();
     let (Some(text), what, None) = (values.next(), values.next(), values.next()) else {
-        let told = "function btrim takes a text and what is to be trimmed".to_owned();
-        return Err(ParserError::ParserError(told));
+        let error_text = "function btrim takes a text and what is to be trimmed".to_owned();
+        return Err(ParserError::ParserError(error_text));
     };
     let (expr, trim_what) = (Box::new(text), what.map(Box::new));
     Ok(Expr::Trim { expr, trim_where, trim_what, trim_characters: None })

@@ -10,7 +10,7 @@ use std::cell::Cell;
 
 use datafusion::sql::sqlparser::parser::ParserError;
 
-use crate::stop::go_on;
+use crate::statement_control::check_cancelled;
 
 /// Number of attempts that every statement has: a few hundredths of a second.
 const ATTEMPTS_MIN: usize = 20_000;
@@ -41,7 +41,7 @@ pub(super) fn bounded<T>(tokens: usize, parse: impl FnOnce() -> T) -> T {
 /// this error.
 pub(super) fn attempt() -> Result<(), ParserError> {
     let left = LEFT.get();
-    if left == 0 || left % ATTEMPTS_UNCHECKED == 0 && go_on().is_err() {
+    if left == 0 || left.is_multiple_of(ATTEMPTS_UNCHECKED) && check_cancelled().is_err() {
         return Err(ParserError::RecursionLimitExceeded);
     }
     LEFT.set(left - 1);

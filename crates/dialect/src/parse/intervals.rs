@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan};
 use thalweg_formats::text::{IntervalFields, IntervalPart, parse};
 
-use super::steps::{is_one_of, next, one_of};
+use super::token_steps::{is_one_of, next, one_of};
 
 /// Values have microseconds.
 const SECOND_DIGITS_MAX: u8 = 6;

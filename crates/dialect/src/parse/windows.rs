@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::steps::is_one_of;
+use super::token_steps::is_one_of;
 
 /// The words that begin a window that has no name.
 const CLAUSES: [Keyword; 5] =

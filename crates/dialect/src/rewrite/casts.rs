@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::build::{call, text};
-use super::own;
+use super::own_expressions;
 
 /// The name of the function around a cast.
 const MARKER: &str = "cast_as_told";
@@ -54,13 +54,13 @@ fn tell_operand_apart(body: &mut SetExpr, order_by: Option<&mut OrderBy>) {
     if !pairs.found {
         return;
     }
-    own::change_inner_first(&mut select.projection, mark);
-    own::change_inner_first(&mut select.having, mark);
+    own_expressions::change_inner_first(&mut select.projection, mark);
+    own_expressions::change_inner_first(&mut select.having, mark);
     if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
-        own::change_inner_first(keys, mark);
+        own_expressions::change_inner_first(keys, mark);
     }
     if let Some(orders) = orders.as_mut() {
-        own::change_inner_first(&mut **orders, mark);
+        own_expressions::change_inner_first(&mut **orders, mark);
     }
 }
 
@@ -101,7 +101,7 @@ impl Pairs {
 
     /// Notes the calls in a part of the query.
     fn note_calls(&mut self, part: &impl Visit) {
-        let _ = own::look_at(part, |expr| {
+        let _ = own_expressions::look_at(part, |expr| {
             if matches!(expr, Expr::Function(_)) {
                 self.note(expr);
             }
@@ -126,7 +126,7 @@ impl VisitorMut for WithoutCasts {
 /// Wraps a cast in a call.
 fn mark(expr: &mut Expr) {
     if let Expr::Cast { data_type, .. } = &*expr {
-        let told = text(data_type.to_string());
-        *expr = call(MARKER, vec![expr.clone(), told]);
+        let error_text = text(data_type.to_string());
+        *expr = call(MARKER, vec![expr.clone(), error_text]);
     }
 }

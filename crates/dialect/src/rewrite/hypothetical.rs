@@ -18,13 +18,13 @@ const FUNCTIONS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"]
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
-    if let Some(place) = place(function)? {
+    if let Some(place) = rank_expression(function)? {
         *expr = place;
     }
     Ok(())
 }
 
-fn place(function: &Function) -> Result<Option<Expr>> {
+fn rank_expression(function: &Function) -> Result<Option<Expr>> {
     if function.within_group.is_empty() {
         return Ok(None);
     }
@@ -35,12 +35,12 @@ fn place(function: &Function) -> Result<Option<Expr>> {
     if let FunctionArguments::List(list) = &function.args
         && list.duplicate_treatment == Some(DuplicateTreatment::Distinct)
     {
-        let told = "cannot use DISTINCT with WITHIN GROUP";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        let error_text = "cannot use DISTINCT with WITHIN GROUP";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
     }
     if function.over.is_some() {
-        let told = format!("OVER is not supported for ordered-set aggregate {name}");
-        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, told));
+        let error_text = format!("OVER is not supported for ordered-set aggregate {name}");
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, error_text));
     }
     let Some(row) = Hypothetical::of(&name, function)? else { return Ok(None) };
     Ok(Some(match name.as_str() {
@@ -63,8 +63,8 @@ impl<'f> Hypothetical<'f> {
         let keys = function.within_group.as_slice();
         let Some(values) = arguments_of(function) else { return Ok(None) };
         if values.len() != keys.len() {
-            let told = format!("function {name} does not exist for the given argument types");
-            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told).with_hint(format!(
+            let error_text = format!("function {name} does not exist for the given argument types");
+            return Err(Error::new(SqlState::UNDEFINED_FUNCTION, error_text).with_hint(format!(
                 "To use the hypothetical-set aggregate {name}, the number of hypothetical direct \
                  arguments (here {}) must match the number of ordering columns (here {}).",
                 values.len(),

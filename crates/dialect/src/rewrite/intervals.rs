@@ -21,8 +21,8 @@ const SECOND_DIGITS_MAX: u64 = 6;
 pub(super) fn check_fields(interval: &Interval) -> Result<()> {
     let Some(last) = &interval.last_field else { return Ok(()) };
     let near = last.to_string().to_lowercase();
-    let told = format!("syntax error at or near \"{near}\"");
-    Err(Error::new(SqlState::SYNTAX_ERROR, told))
+    let error_text = format!("syntax error at or near \"{near}\"");
+    Err(Error::new(SqlState::SYNTAX_ERROR, error_text))
 }
 
 /// The value of a cast to a type with fields; `None` if the type has none.

@@ -25,8 +25,7 @@ mod multiset;
 mod names;
 mod normal_forms;
 mod operators;
-mod own;
-mod places;
+mod own_expressions;
 mod populate;
 mod quantified;
 mod records;
@@ -42,6 +41,7 @@ mod unnest;
 mod using;
 mod values;
 mod variadic;
+mod window_offsets;
 mod windows;
 
 use std::ops::ControlFlow;
@@ -154,7 +154,7 @@ impl VisitorMut for Rewrite<'_> {
                 .and_then(|()| arrays::respell(expr))
                 .and_then(|()| rows::compare_rows(expr))
                 .and_then(|()| hypothetical::respell(expr))
-                .and_then(|()| places::respell(expr))
+                .and_then(|()| window_offsets::respell(expr))
                 .and_then(|()| operators::respell(expr))
                 .and_then(|()| quantified::respell(expr)),
         )

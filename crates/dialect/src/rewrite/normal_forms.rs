@@ -28,8 +28,8 @@ pub(super) fn made(function: &Function) -> Result<Option<Expr>> {
         _ => return Ok(None),
     };
     if !FORMS.contains(&form.as_str()) {
-        let told = format!("syntax error at or near \"{form}\"");
-        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        let error_text = format!("syntax error at or near \"{form}\"");
+        return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
     }
     Ok(Some(call("normalize", vec![value.clone(), text(form)])))
 }

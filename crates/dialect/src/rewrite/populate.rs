@@ -59,8 +59,8 @@ fn row_type(base: &Expr) -> Option<&ObjectName> {
 pub(super) fn list_columns(factor: &mut TableFactor, relations: &Relations<'_>) -> Result<()> {
     let Some(table) = table_of(factor) else { return Ok(()) };
     let columns = relations.row_of(table)?.ok_or_else(|| {
-        let told = format!("type \"{table}\" does not exist");
-        Error::new(SqlState::UNDEFINED_OBJECT, told)
+        let error_text = format!("type \"{table}\" does not exist");
+        Error::new(SqlState::UNDEFINED_OBJECT, error_text)
     })?;
     let (name, alias) = match factor {
         TableFactor::Table { name, alias, args: Some(args), .. } => {

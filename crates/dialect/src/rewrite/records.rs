@@ -18,7 +18,7 @@ use super::figure::change_output;
 use super::hypothetical;
 use super::names::normalized;
 use super::operators::binary;
-use super::own;
+use super::own_expressions;
 use super::relations::{Relations, label};
 use super::using::{Scope, may_lack_rows};
 
@@ -85,7 +85,7 @@ pub(super) fn name_rows(
     let output = rows.name_output(select);
     let keys = std::mem::replace(&mut select.group_by, GroupByExpr::Expressions(vec![], vec![]));
     let mut distinct = select.distinct.take();
-    own::change(select, |expr| {
+    own_expressions::change(select, |expr| {
         rows.spell_out(expr);
     });
     select.group_by = rows.name_keys(keys, &output);
@@ -96,7 +96,7 @@ pub(super) fn name_rows(
     for order in orders {
         // A name alone means the output column, where there is one.
         if !is_output(&order.expr, &output) {
-            own::change(&mut order.expr, |expr| {
+            own_expressions::change(&mut order.expr, |expr| {
                 rows.spell_out(expr);
             });
         }
@@ -144,7 +144,7 @@ impl Rows {
     fn name_output(&self, select: &mut Select) -> Vec<String> {
         change_output(select, |expr| {
             let mut changed = false;
-            own::change(expr, |expr| changed |= self.spell_out(expr));
+            own_expressions::change(expr, |expr| changed |= self.spell_out(expr));
             changed
         })
     }
@@ -161,7 +161,7 @@ impl Rows {
 
     fn spell_keys(&self, keys: &mut [Expr], output: &[String]) {
         for key in keys.iter_mut().filter(|key| !is_output(key, output)) {
-            own::change(key, |expr| {
+            own_expressions::change(key, |expr| {
                 self.spell_out(expr);
             });
         }

@@ -252,8 +252,9 @@ impl<'t> Relations<'t> {
             return Ok(None);
         };
         let column = |(name, data_type): &(String, Option<String>)| {
-            let told = || Error::unsupported(format!("a row with the type of column \"{name}\""));
-            let data_type = data_type.as_deref().and_then(sql_type).ok_or_else(told)?;
+            let error_text =
+                || Error::unsupported(format!("a row with the type of column \"{name}\""));
+            let data_type = data_type.as_deref().and_then(sql_type).ok_or_else(error_text)?;
             Ok(populate::column(name, data_type))
         };
         columns.iter().map(column).collect::<Result<Vec<_>>>().map(Some)

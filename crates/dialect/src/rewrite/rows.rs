@@ -13,7 +13,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::build::call;
 use super::names::normalized;
-use super::own;
+use super::own_expressions;
 
 /// A name in a query written here that is replaced by the comparison.
 const COMPARED: &str = "__compared";
@@ -282,13 +282,13 @@ impl Beside {
                 "an aggregate or a window function in a row beside a subquery",
             ));
         }
-        let told = match width_of(&subquery.body).map(|width| width.cmp(&tested.len())) {
+        let error_text = match width_of(&subquery.body).map(|width| width.cmp(&tested.len())) {
             Some(Ordering::Less) => Some("subquery has too few columns"),
             Some(Ordering::Greater) => Some("subquery has too many columns"),
             Some(Ordering::Equal) | None => None,
         };
-        if let Some(told) = told {
-            return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        if let Some(error_text) = error_text {
+            return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
         }
         let name = |place: usize| Ident::with_quote('"', format!("__row_{place}"));
         let names: Vec<Ident> = (1..=tested.len()).map(name).collect();
@@ -319,7 +319,7 @@ fn gathers_rows(member: &Expr) -> bool {
             || !function.within_group.is_empty()
             || name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
     };
-    own::look_at(member, |expr| match expr {
+    own_expressions::look_at(member, |expr| match expr {
         Expr::Function(function) if gathers(function) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })

@@ -13,7 +13,7 @@ use super::arrays;
 use super::build::{call, cast, text};
 use super::figure::quoted;
 use super::names::normalized;
-use super::own;
+use super::own_expressions;
 use super::rows::parse_query;
 
 /// Functions that give rows, and those that give the same as an array.
@@ -211,8 +211,8 @@ pub(super) fn name_function(factor: &mut TableFactor) -> Result<()> {
         *factor = derived(&numbered_rows(&arrays), named, source.depends)?;
     } else if let Some((numbers, data_type)) = &source.counts {
         if numbers.get(2).is_some_and(|step| step.parse() == Ok(0_i64)) {
-            let told = "step size cannot equal zero";
-            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told));
+            let error_text = "step size cannot equal zero";
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text));
         }
         // Rows are made one after the other, and never lie in memory as a whole.
         let series = format!("generate_series({})", numbers.join(", "));
@@ -262,8 +262,8 @@ fn single_row(factor: &mut TableFactor) -> Result<()> {
     };
     let listed = alias.as_ref().map(|alias| &alias.columns).filter(|columns| !columns.is_empty());
     let (Some(alias), Some(listed)) = (alias, listed) else {
-        let told = "a column definition list is required for functions returning \"record\"";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        let error_text = "a column definition list is required for functions returning \"record\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
     };
     let member = |column: &TableAliasColumnDef| {
         let data_type = column.data_type.as_ref()?;
@@ -276,8 +276,8 @@ fn single_row(factor: &mut TableFactor) -> Result<()> {
         Some(format!("CAST({value} AS {data_type})"))
     };
     let Some(members) = listed.iter().map(member).collect::<Option<Vec<_>>>() else {
-        let told = "a column definition list is required for functions returning \"record\"";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        let error_text = "a column definition list is required for functions returning \"record\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
     };
     let members = members.join(", ");
     let mut plain = named(alias.name.clone());
@@ -301,7 +301,7 @@ pub(super) fn expand_series(select: &mut Select) {
 
 /// True if an expression gives rows, and not one value.
 pub(super) fn gives_rows(expr: &Expr) -> bool {
-    own::look_at(expr, |expr| match expr {
+    own_expressions::look_at(expr, |expr| match expr {
         Expr::Function(function)
             if set_function(&function.name).or_else(|| pairs_of(&function.name)).is_some() =>
         {

@@ -11,7 +11,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::build::call;
 use super::figure::quoted;
 use super::operators::{binary, literal_text};
-use super::own;
+use super::own_expressions;
 use super::rows::parse_query;
 use crate::functions::WITH_TIES;
 
@@ -44,9 +44,9 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
     };
     let clauses = [("WHERE", &select.selection), ("HAVING", &select.having)];
     for (name, clause) in clauses {
-        if own::look_at(clause, end_at_window).is_break() {
-            let told = format!("window functions are not allowed in {name}");
-            return Err(Error::new(SqlState::WINDOWING_ERROR, told));
+        if own_expressions::look_at(clause, end_at_window).is_break() {
+            let error_text = format!("window functions are not allowed in {name}");
+            return Err(Error::new(SqlState::WINDOWING_ERROR, error_text));
         }
     }
     Ok(())

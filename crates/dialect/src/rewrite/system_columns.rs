@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::build::{cast, text};
 use super::figure::quoted;
 use super::names::normalized;
-use super::own;
+use super::own_expressions;
 
 const TABLE_OID: &str = "tableoid";
 
@@ -24,7 +24,7 @@ pub(super) fn number_tables(select: &mut Select) {
         return;
     }
     let numbers = Numbers { tables };
-    own::change(select, |expr| {
+    own_expressions::change(select, |expr| {
         if let Some(number) = numbers.number_of(expr) {
             *expr = number;
         }

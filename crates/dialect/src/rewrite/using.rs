@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::figure::quoted;
 use super::names::normalized;
-use super::own;
+use super::own_expressions;
 use super::relations::Relations;
 use scope::{Merged, Shown, Side};
 pub(super) use scope::{Scope, constraint_of, may_lack_rows};
@@ -204,7 +204,7 @@ fn show_all(scope: &Scope, options: &WildcardAdditionalOptions, items: &mut Vec<
 
 /// Puts the shared keys in place of their bare names; queries inside have names of their own.
 fn replace(node: &mut impl VisitMut, merged: &[Merged]) {
-    own::change(node, |expr| {
+    own_expressions::change(node, |expr| {
         let Expr::Identifier(name) = &*expr else { return };
         let name = normalized(name);
         if let Some(found) = merged.iter().find(|merged| merged.name == name) {

@@ -33,8 +33,8 @@ fn array_of(expr: &Expr) -> Option<&Expr> {
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let Expr::Function(function) = &*expr else { return Ok(()) };
     if array_of(expr).is_some() {
-        let told = "syntax error at or near \"variadic\"";
-        return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+        let error_text = "syntax error at or near \"variadic\"";
+        return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
     }
     let arguments = arguments_of(function).unwrap_or_default();
     let Some((last, before)) = arguments.split_last() else { return Ok(()) };
@@ -42,8 +42,8 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
     let name = name.unwrap_or_default();
     let Some(respelled) = over_array(&name, before, array) else {
-        let told = format!("function {name} does not exist for the given argument types");
-        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, told)
+        let error_text = format!("function {name} does not exist for the given argument types");
+        return Err(Error::new(SqlState::UNDEFINED_FUNCTION, error_text)
             .with_hint("You might need to add explicit type casts."));
     };
     *expr = respelled;

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_types::{Error, Result, SqlState};
 
 use super::names::normalized;
-use super::own;
+use super::own_expressions;
 
 /// Writes out the windows of one query, not of those inside it.
 pub(super) fn write_out(query: &mut Query) -> Result<()> {
@@ -54,7 +54,7 @@ fn write_out_select(select: &mut Select) -> Result<Vec<(String, WindowSpec)>> {
 /// Replaces the names of windows in calls by their definitions.
 fn write_out_calls(node: &mut impl VisitMut, known: &[(String, WindowSpec)]) -> Result<()> {
     let mut outcome = Ok(());
-    own::change(node, |expr| {
+    own_expressions::change(node, |expr| {
         let Expr::Function(function) = expr else { return };
         let Some(window) = function.over.as_mut().filter(|_| outcome.is_ok()) else { return };
         let written = match &*window {
@@ -81,7 +81,7 @@ fn found<'k>(known: &'k [(String, WindowSpec)], name: &Ident) -> Result<&'k Wind
 fn extended(window: &WindowSpec, known: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = found(known, name)?;
-    let refused = |told: String| Err(Error::new(SqlState::WINDOWING_ERROR, told));
+    let refused = |error_text: String| Err(Error::new(SqlState::WINDOWING_ERROR, error_text));
     let name = normalized(name);
     if !window.partition_by.is_empty() {
         return refused(format!("cannot override PARTITION BY clause of window \"{name}\""));

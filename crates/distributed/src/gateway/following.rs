@@ -15,7 +15,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use prost::Message as _;
-use thalweg_cluster::link::{KeptLink, LinkOptions, NodeName};
+use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink};
 use thalweg_cluster::map::ShardMap;
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster as wire;
@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::interval;
 
 use super::{Gateway, Shared};
-use crate::node::Told;
+use crate::node::JoinReporter;
 use crate::worker::known;
 
 /// Pause before the first gateway is asked again after a failure.
@@ -71,7 +71,10 @@ impl Following {
     ///
     /// # Errors
     /// If they cannot be applied.
-    pub(super) async fn hear(&self, definitions: Vec<wire::Definition>) -> Result<()> {
+    pub(super) async fn follow_definitions(
+        &self,
+        definitions: Vec<wire::Definition>,
+    ) -> Result<()> {
         let ended = || Error::new(SqlState::SHUTTING_DOWN, "this gateway is ending");
         let (done, followed) = oneshot::channel();
         self.heard.send(Heard { definitions, done }).await.map_err(|_| ended())?;
@@ -88,7 +91,7 @@ impl Following {
         all
     }
 
-    fn told(&self, mut gateways: Vec<wire::GatewayEntry>) {
+    fn update_gateways(&self, mut gateways: Vec<wire::GatewayEntry>) {
         for gateway in gateways.iter_mut().filter(|gateway| gateway.defines) {
             // The first gateway may not know the address at which it is reached.
             gateway.address = self.first.to_string();
@@ -137,9 +140,9 @@ pub(crate) struct Follower {
     shared: Arc<Shared>,
     following: Following,
     shards: Shards,
-    first: KeptLink,
+    first: ReconnectingLink,
     heard: mpsc::Receiver<Heard>,
-    told: Option<Told>,
+    reporter: Option<JoinReporter>,
     /// Reason of the last failure to follow the first gateway.
     said: Option<String>,
 }
@@ -150,7 +153,7 @@ impl Follower {
         database: &Database,
         (following, heard): (Following, mpsc::Receiver<Heard>),
         link: &Arc<LinkOptions>,
-        told: Option<Told>,
+        reporter: Option<JoinReporter>,
     ) -> Follower {
         // Gateways have no numbers that others know. The address identifies the gateway.
         let first = NodeName { id: 0, address: following.first };
@@ -158,9 +161,9 @@ impl Follower {
             shared: Arc::clone(&gateway.shared),
             following,
             shards: database.shards(),
-            first: KeptLink::new(first, Arc::clone(link)),
+            first: ReconnectingLink::new(first, Arc::clone(link)),
             heard,
-            told,
+            reporter,
             said: None,
         }
     }
@@ -243,7 +246,7 @@ impl Follower {
             self.shared.map.offer(ShardMap::from_wire(map)?).await?;
         }
         self.follow(news.definitions).await?;
-        self.following.told(news.gateways);
+        self.following.update_gateways(news.gateways);
         Ok(())
     }
 
@@ -266,10 +269,10 @@ impl Follower {
         if failed.is_some() {
             self.following.missed();
         }
-        if let (Some(error), Some(told)) = (failed, &self.told)
+        if let (Some(error), Some(reporter)) = (failed, &self.reporter)
             && reason != self.said
         {
-            told(&format!(
+            reporter(&format!(
                 "This gateway cannot follow {} and goes on with what it knows ({error}).",
                 self.first.name()
             ));

@@ -88,8 +88,9 @@ pub(super) enum Cutting {
 
 impl Cutting {
     /// For the columns that a Flight client was told.
-    pub(super) fn of_flight(told: &Schema) -> Cutting {
-        let fields: Vec<_> = told.fields().iter().map(|field| flight::wire_field(field)).collect();
+    pub(super) fn of_flight(described: &Schema) -> Cutting {
+        let fields: Vec<_> =
+            described.fields().iter().map(|field| flight::wire_field(field)).collect();
         Cutting::OfFlight(Arc::new(Schema::new(fields)))
     }
 

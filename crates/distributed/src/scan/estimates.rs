@@ -10,7 +10,7 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::KEPT_OF;
+use thalweg_query::ASSUMED_SELECTIVITY_DIVISOR;
 
 /// Index of a column after a step, if the step keeps it.
 pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
@@ -41,7 +41,7 @@ pub(super) fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -
         fetch.map_or(rows, |fetch| rows.min(fetch.saturating_mul(workers)))
     };
     match step {
-        Kind::Filter(filter) => at_most(rows / KEPT_OF, filter.fetch),
+        Kind::Filter(filter) => at_most(rows / ASSUMED_SELECTIVITY_DIVISOR, filter.fetch),
         Kind::Project(_) | Kind::Among(_) => rows,
         Kind::Aggregate(aggregate) if aggregate.keys.is_empty() => workers,
         Kind::Aggregate(_) => rows / ROWS_OF_GROUP,

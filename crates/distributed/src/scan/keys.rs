@@ -14,7 +14,7 @@ use crate::{rows, sharding};
 
 /// A semi-join filter: keys, one of which rows must have in a column.
 #[derive(Clone)]
-pub(super) struct AmongKeys {
+pub(super) struct ScanKeys {
     /// Name of the column.
     pub(super) name: String,
     /// The filter goes before the step with this index, on the column with index `at` there.
@@ -60,12 +60,12 @@ pub(super) fn place_of_keys(steps: &[wire::Step], column: usize) -> (usize, u32)
 /// Adds the semi-join filters to a request, once their keys are known.
 pub(super) async fn with_keys(
     mut question: wire::Fragment,
-    among: &[AmongKeys],
+    among: &[ScanKeys],
     asked: &Asked,
     shared: &Shared,
 ) -> Result<wire::Fragment> {
     let mut steps = Vec::new();
-    for AmongKeys { step, at, is_shard_key, keys, .. } in among {
+    for ScanKeys { step, at, is_shard_key, keys, .. } in among {
         let Some(mut keys) = keys.column().await? else { continue };
         if *is_shard_key {
             keys = sharding::owned(&keys, asked.places(), &shared.map().current())?;

@@ -19,7 +19,7 @@ use thalweg_cluster::fan_in::Stopwatch;
 use thalweg_cluster::link::{Answer, damaged};
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{FanIn, Given};
+use thalweg_query::{FanIn, OperatorMetrics};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{OwnedMutexGuard, mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -107,7 +107,7 @@ pub(super) struct Reading {
     run: Arc<Run>,
     source: Source,
     ready: VecDeque<RecordBatch>,
-    given: Given,
+    operator_metrics: OperatorMetrics,
     has_ended: bool,
 }
 
@@ -134,7 +134,7 @@ impl Reading {
         run: Arc<Run>,
         scan: &RemoteScan,
         partition: usize,
-        given: Given,
+        operator_metrics: OperatorMetrics,
     ) -> Result<Reading> {
         let source = match run.queue {
             Some(_) => Source::Queue,
@@ -145,14 +145,14 @@ impl Reading {
                 turn: None,
             })),
         };
-        Ok(Reading { run, source, ready: VecDeque::new(), given, has_ended: false })
+        Ok(Reading { run, source, ready: VecDeque::new(), operator_metrics, has_ended: false })
     }
 
     pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(rows) = self.ready.pop_front() {
                 self.run.watch.message();
-                self.given.count(&rows);
+                self.operator_metrics.count(&rows);
                 return Ok(Some(rows));
             }
             let ready = &mut self.ready;

@@ -15,7 +15,7 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::repartition::RepartitionExec;
-use thalweg_query::{KEPT_OF, reduced, share};
+use thalweg_query::{ASSUMED_SELECTIVITY_DIVISOR, share, with_semi_join_filters};
 
 use super::Plan;
 use crate::scan::{REMOTE, RemoteScan};
@@ -55,7 +55,7 @@ pub(super) fn choice(plan: &Plan, placed: &Plan, workers: usize) -> Result<Optio
 /// Bytes that reach the gateway if all rows are gathered, after semi-join filters.
 fn gathered(plan: &Plan, workers: f64) -> Result<f64> {
     let mut all = 0.0;
-    reduced(plan, REMOTE)?.apply(|node| {
+    with_semi_join_filters(plan, REMOTE)?.apply(|node| {
         if let Some(scan) = node.downcast_ref::<RemoteScan>() {
             all += bytes(node, workers) * scan.share_of_keys();
         }
@@ -100,8 +100,8 @@ impl Moved {
             return gather(&format!("{} are few", size(self.gateway)));
         }
         if staged >= self.gateway {
-            let told = format!("{} at one node, not {}", size(self.gateway), size(staged));
-            return gather(&told);
+            let reason = format!("{} at one node, not {}", size(self.gateway), size(staged));
+            return gather(&reason);
         }
         Choice::Stages(format!("{} at one node, not {}", size(staged), size(self.gateway)))
     }
@@ -167,7 +167,7 @@ fn of_children(node: &Plan, children: &[f64], workers: f64) -> f64 {
         };
     }
     if node.is::<FilterExec>() {
-        return all / KEPT_OF as f64;
+        return all / ASSUMED_SELECTIVITY_DIVISOR as f64;
     }
     if node.is::<CrossJoinExec>() {
         return children.iter().product();

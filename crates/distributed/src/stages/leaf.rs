@@ -2,8 +2,8 @@
 //!
 //! At the gateway a leaf only carries a fragment and cannot run. It is serialized within its task
 //! like a fragment, and is decoded into the fragment's operators on the worker. Equivalence
-//! barriers ([`Veil`]) are serialized beside leaves, since they are the only operators of ours that
-//! exist on both sides.
+//! barriers ([`EquivalenceBarrier`]) are serialized beside leaves, since they are the only
+//! operators of ours that exist on both sides.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConve
 use prost::Message as _;
 use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{Hides, Veil};
+use thalweg_query::{EquivalenceBarrier, HiddenProperties};
 
 use super::Plan;
 use crate::codec::{self, Reader};
@@ -106,7 +106,7 @@ impl PhysicalExtensionCodec for LeafCodec {
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         if let Some(hides) = hidden_by(leaf.veil()) {
             let [input] = inputs else { return plan_err!("a veil is over one input") };
-            return Ok(Arc::new(Veil::new(Arc::clone(input), hides)?));
+            return Ok(Arc::new(EquivalenceBarrier::new(Arc::clone(input), hides)?));
         }
         let (columns, _) = rows::decode(&leaf.columns).map_err(external)?;
         let Some(member) = &self.member else { return plan_err!("there are no rows here") };
@@ -119,15 +119,14 @@ impl PhysicalExtensionCodec for LeafCodec {
         let types = |plan: &Plan| -> Vec<_> {
             plan.schema().fields().iter().map(|field| field.data_type().clone()).collect()
         };
-        let (given, wanted) = (types(&plan), columns.fields());
-        let fits = given.len() == wanted.len()
-            && given
-                .iter()
-                .zip(wanted)
-                .all(|(given, field)| given.equals_datatype(field.data_type()));
+        let (operator_metrics, wanted) = (types(&plan), columns.fields());
+        let fits = operator_metrics.len() == wanted.len()
+            && operator_metrics.iter().zip(wanted).all(|(operator_metrics, field)| {
+                operator_metrics.equals_datatype(field.data_type())
+            });
         match fits {
             true => Ok(plan),
-            false => plan_err!("a scan has {given:?} where {wanted:?} were asked for"),
+            false => plan_err!("a scan has {operator_metrics:?} where {wanted:?} were asked for"),
         }
     }
 
@@ -140,8 +139,8 @@ impl PhysicalExtensionCodec for LeafCodec {
         let leaf = if let Some(leaf) = node.downcast_ref::<Leaf>() {
             let columns = rows::encode(&leaf.schema(), &[]).map_err(external)?;
             wire::Leaf { fragment: leaf.fragment.clone(), columns, ..wire::Leaf::default() }
-        } else if let Some(veil) = node.downcast_ref::<Veil>() {
-            wire::Leaf { veil: form_of(veil.hides()).into(), ..wire::Leaf::default() }
+        } else if let Some(barrier) = node.downcast_ref::<EquivalenceBarrier>() {
+            wire::Leaf { veil: form_of(barrier.hides()).into(), ..wire::Leaf::default() }
         } else {
             return plan_err!("{} has no form to travel in", node.name());
         };
@@ -149,20 +148,20 @@ impl PhysicalExtensionCodec for LeafCodec {
     }
 }
 
-fn form_of(hides: Hides) -> wire::Veil {
+fn form_of(hides: HiddenProperties) -> wire::Veil {
     match hides {
-        Hides::Orders => wire::Veil::Orders,
-        Hides::Constants => wire::Veil::Constants,
-        Hides::All => wire::Veil::All,
+        HiddenProperties::Orders => wire::Veil::Orders,
+        HiddenProperties::Constants => wire::Veil::Constants,
+        HiddenProperties::All => wire::Veil::All,
     }
 }
 
 /// The properties that a barrier hides; `None` if the message is no barrier.
-fn hidden_by(veil: wire::Veil) -> Option<Hides> {
-    match veil {
+fn hidden_by(barrier: wire::Veil) -> Option<HiddenProperties> {
+    match barrier {
         wire::Veil::None => None,
-        wire::Veil::Orders => Some(Hides::Orders),
-        wire::Veil::Constants => Some(Hides::Constants),
-        wire::Veil::All => Some(Hides::All),
+        wire::Veil::Orders => Some(HiddenProperties::Orders),
+        wire::Veil::Constants => Some(HiddenProperties::Constants),
+        wire::Veil::All => Some(HiddenProperties::All),
     }
 }

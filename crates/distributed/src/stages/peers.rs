@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use prost::Message as _;
-use thalweg_cluster::link::{Answer, KeptLink, LinkOptions, NodeName, SilentNodes, unavailable};
+use thalweg_cluster::link::{
+    Answer, LinkOptions, NodeName, ReconnectingLink, UnresponsiveNodes, unavailable,
+};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster as wire;
@@ -21,7 +23,7 @@ use url::Url;
 
 use super::Exchange;
 use crate::gateway::Shared;
-use crate::gateway::asking::{PUT_MAP, TRIES};
+use crate::gateway::worker_calls::{PUT_MAP, TRIES};
 use crate::scan::Opening;
 
 /// Flow-control window of a stream, in bytes.
@@ -31,8 +33,8 @@ const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 pub(crate) struct Peers {
     map: SharedMap,
     options: Arc<LinkOptions>,
-    links: Mutex<HashMap<NodeName, KeptLink>>,
-    silent: SilentNodes,
+    links: Mutex<HashMap<NodeName, ReconnectingLink>>,
+    silent: UnresponsiveNodes,
     /// Runtime of the connections.
     runtime: Handle,
 }
@@ -41,7 +43,7 @@ impl Peers {
     pub(crate) fn new(
         map: SharedMap,
         options: &LinkOptions,
-        silent: SilentNodes,
+        silent: UnresponsiveNodes,
         runtime: Handle,
     ) -> Peers {
         let options = LinkOptions { stream_window_bytes: STREAM_WINDOW_BYTES, ..options.clone() };
@@ -73,11 +75,11 @@ impl Peers {
         }
     }
 
-    fn link(&self, worker: &NodeName) -> KeptLink {
+    fn link(&self, worker: &NodeName) -> ReconnectingLink {
         let mut links = self.links.lock();
         let made = || {
-            let link = KeptLink::new(worker.clone(), Arc::clone(&self.options));
-            link.remembered_by(self.silent.clone())
+            let link = ReconnectingLink::new(worker.clone(), Arc::clone(&self.options));
+            link.with_unresponsive_nodes(self.silent.clone())
         };
         links.entry(worker.clone()).or_insert_with(made).clone()
     }

@@ -34,7 +34,7 @@ use url::Url;
 use super::channel::Channels;
 use super::leaf::{LeafCodec, leaves};
 use super::staged::Staged;
-use super::{Distributor, Plan, choice, peers, travel};
+use super::{Distributor, Plan, choice, peers, portability};
 use crate::gateway::Shared;
 use crate::scan::RemoteScan;
 
@@ -63,15 +63,15 @@ impl Distributor for OnDistributed {
         if let Some(why) = choice::no_stages(self.workers()) {
             return Err(why);
         }
-        let told = |error: DataFusionError| first_line(&error.strip_backtrace());
-        if let Some(why) = travel::obstacle(plan).map_err(told)? {
+        let reason = |error: DataFusionError| first_line(&error.strip_backtrace());
+        if let Some(why) = portability::reason_to_gather(plan).map_err(reason)? {
             return Err(why);
         }
-        let stages = in_stages(plan, &self.shared, partitions).map_err(told)?;
+        let stages = in_stages(plan, &self.shared, partitions).map_err(reason)?;
         if !stages.is::<DistributedExec>() {
             return Err("there is one task".to_owned());
         }
-        can_be_sent(&stages).map_err(told)?;
+        can_be_sent(&stages).map_err(reason)?;
         Ok(Arc::new(Staged::new(&self.shared, plan, stages, partitions, why)))
     }
 }
@@ -87,7 +87,7 @@ pub(super) fn in_stages(plan: &Plan, shared: &Arc<Shared>, partitions: usize) ->
     configure(&mut config, shared, None)?;
     let state = SessionStateBuilder::new()
         .with_config(config)
-        .with_query_planner(Arc::new(Given(merged(plan)?)))
+        .with_query_planner(Arc::new(PlannedAlready(merged(plan)?)))
         .with_distributed_planner()
         .build();
     let planner = Arc::clone(state.query_planner());
@@ -138,10 +138,10 @@ pub(super) fn configure(
 
 /// A planner that returns a finished plan.
 #[derive(Debug)]
-struct Given(Plan);
+struct PlannedAlready(Plan);
 
 #[async_trait]
-impl QueryPlanner for Given {
+impl QueryPlanner for PlannedAlready {
     async fn create_physical_plan(&self, _: &LogicalPlan, _: &dyn Session) -> Result<Plan> {
         Ok(Arc::clone(&self.0))
     }

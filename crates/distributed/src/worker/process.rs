@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
-use thalweg_cluster::link::{KeptLink, LinkOptions};
+use thalweg_cluster::link::{LinkOptions, ReconnectingLink};
 use thalweg_cluster::map::SharedMap;
 use thalweg_cluster::membership::gateway;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{ShardSight, Shards};
+use thalweg_query::{ShardStatistics, Shards};
 use thalweg_types::{ColumnId, Error, Result, SqlState};
 
-use super::encodings::Encodings;
+use super::encoding_cache::EncodingCache;
 
 /// The workers of this process. Clones share them.
 #[derive(Clone)]
@@ -34,8 +34,8 @@ struct Members {
     number: OnceLock<u64>,
     workers: RwLock<HashMap<u64, Worker>>,
     /// Links to gateways, which all workers share.
-    gateways: Mutex<HashMap<SocketAddr, KeptLink>>,
-    encodings: Arc<Encodings>,
+    gateways: Mutex<HashMap<SocketAddr, ReconnectingLink>>,
+    encodings: Arc<EncodingCache>,
 }
 
 /// One worker of the process, as the others see it.
@@ -55,7 +55,7 @@ impl WorkerProcess {
             number: OnceLock::new(),
             workers: RwLock::default(),
             gateways: Mutex::default(),
-            encodings: Arc::new(Encodings::new(clock, encodings_bytes)),
+            encodings: Arc::new(EncodingCache::new(clock, encodings_bytes)),
         };
         WorkerProcess { map, shared: Arc::new(members) }
     }
@@ -65,7 +65,11 @@ impl WorkerProcess {
     }
 
     /// The link to a gateway, which all workers share.
-    pub(crate) fn gateway(&self, address: SocketAddr, options: &Arc<LinkOptions>) -> KeptLink {
+    pub(crate) fn gateway(
+        &self,
+        address: SocketAddr,
+        options: &Arc<LinkOptions>,
+    ) -> ReconnectingLink {
         let mut gateways = self.shared.gateways.lock();
         let link = gateways.entry(address).or_insert_with(|| gateway(address, options));
         link.clone()
@@ -100,7 +104,7 @@ impl Member {
     }
 
     /// The encoding cache of the process.
-    pub(super) fn encodings(&self) -> &Arc<Encodings> {
+    pub(super) fn encodings(&self) -> &Arc<EncodingCache> {
         &self.process.encodings
     }
 
@@ -126,7 +130,7 @@ impl Member {
     }
 
     /// The status of this worker, and of those of `others` that are in its process.
-    pub(crate) fn sights(&self, others: &[u64]) -> wire::Sights {
+    pub(crate) fn shard_statistics(&self, others: &[u64]) -> wire::Sights {
         let workers = self.process.workers.read();
         let asked = iter::once(&self.worker).chain(others);
         let known =
@@ -164,16 +168,16 @@ fn sight(worker: u64, known: &Worker) -> wire::Sight {
     wire::Sight {
         worker,
         definitions: shards.last_definition(),
-        tables: shards.sights().into_iter().map(table_sight).collect(),
+        tables: shards.shard_statistics().into_iter().map(table_sight).collect(),
         bytes: shards.bytes(),
         streams: streams.load(Ordering::Relaxed),
     }
 }
 
-fn table_sight(sight: ShardSight) -> wire::TableSight {
+fn table_sight(sight: ShardStatistics) -> wire::TableSight {
     let columns = sight.values.into_iter();
     let column = |(column, values): (ColumnId, u64)| wire::ColumnSight { column: column.0, values };
-    let ShardSight { table, rows, .. } = sight;
+    let ShardStatistics { table, rows, .. } = sight;
     wire::TableSight { table: table.0, rows, columns: columns.map(column).collect() }
 }
 

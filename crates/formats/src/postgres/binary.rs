@@ -76,11 +76,11 @@ impl BinaryColumn {
     fn with_records(field: &Field, array: &ArrayRef) -> Result<Option<BinaryColumn>> {
         let (array, values) = match array.data_type() {
             DataType::Struct(fields) => {
-                let told = match field.data_type() {
-                    DataType::Struct(told) if told.len() == fields.len() => told,
+                let declared = match field.data_type() {
+                    DataType::Struct(declared) if declared.len() == fields.len() => declared,
                     _ => fields,
                 };
-                let columns = told.iter().zip(array.as_struct().columns());
+                let columns = declared.iter().zip(array.as_struct().columns());
                 let columns = columns.map(|(field, column)| {
                     Ok((Type::of(field).oid, BinaryColumn::new(field, column)?))
                 });
@@ -245,9 +245,9 @@ fn values(field: &Field, array: &ArrayRef) -> Result<Values> {
         }
         DataType::List(item) => {
             let item = match field.data_type() {
-                DataType::List(told)
-                | DataType::LargeList(told)
-                | DataType::FixedSizeList(told, _) => told,
+                DataType::List(declared)
+                | DataType::LargeList(declared)
+                | DataType::FixedSizeList(declared, _) => declared,
                 _ => item,
             };
             let lists = array.as_list::<i32>().clone();

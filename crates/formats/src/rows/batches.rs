@@ -258,25 +258,26 @@ fn expanded_bytes(values: &[u8], codec: CompressionType, room: usize) -> Result<
     if values.is_empty() {
         return Ok(0);
     }
-    let (told, compressed) = values.split_first_chunk().ok_or(UNREADABLE)?;
-    let told = match i64::from_le_bytes(*told) {
+    let (stated_length, compressed) = values.split_first_chunk().ok_or(UNREADABLE)?;
+    let stated_length = match i64::from_le_bytes(*stated_length) {
         0 => return Ok(0),
         // The buffer is not compressed.
         -1 => return Ok(compressed.len()),
-        told => usize::try_from(told).map_err(|_| UNREADABLE)?,
+        stated_length => usize::try_from(stated_length).map_err(|_| UNREADABLE)?,
     };
-    if told > room {
+    if stated_length > room {
         return Err(TOO_LARGE);
     }
     if codec == CompressionType::LZ4_FRAME {
         // The LZ4 decoder would not stop at the declared length.
-        let mut decoder = lz4_flex::frame::FrameDecoder::new(compressed).take(told as u64 + 1);
+        let mut decoder =
+            lz4_flex::frame::FrameDecoder::new(compressed).take(stated_length as u64 + 1);
         let found = std::io::copy(&mut decoder, &mut std::io::sink()).map_err(|_| UNREADABLE)?;
-        if found != told as u64 {
+        if found != stated_length as u64 {
             return Err(UNREADABLE);
         }
     }
-    Ok(told)
+    Ok(stated_length)
 }
 
 /// Number of bytes of a column's texts if each row has its own copy of a text that several share.

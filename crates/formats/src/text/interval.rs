@@ -75,7 +75,7 @@ pub(super) fn parse(text: &str, fields: IntervalFields) -> Result<IntervalMonthD
         _ => words::read(trimmed, fields, &mut sum),
     };
     let value = read.and_then(|()| sum.finish().ok_or(Fault::Range));
-    value.map(|value| fields.kept(value)).map_err(|fault| fault.told(text))
+    value.map(|value| fields.kept(value)).map_err(|fault| fault.into_error(text))
 }
 
 /// The reason why a text is not an interval.
@@ -86,7 +86,7 @@ enum Fault {
 }
 
 impl Fault {
-    fn told(self, text: &str) -> Error {
+    fn into_error(self, text: &str) -> Error {
         match self {
             Fault::Syntax => invalid_datetime("interval", text),
             Fault::Range => Error::new(

@@ -13,7 +13,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
-use crate::kept::Reusable;
+use crate::plan_cache::PlansForCache;
 use crate::scan::{Purpose, ShardScan, States, executable, scan_schema, table_statistics};
 
 pub(crate) struct ShardTable {
@@ -60,7 +60,7 @@ impl TableProvider for ShardTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let all = || (0..self.schema.fields().len()).collect();
         let filter = executable(filters, &self.schema, session)?;
-        let purpose = match session.config().get_extension::<Reusable>() {
+        let purpose = match session.config().get_extension::<PlansForCache>() {
             Some(_) => Purpose::Runs,
             None => Purpose::Run,
         };

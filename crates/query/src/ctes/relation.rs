@@ -19,7 +19,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableType}
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::TableFactor;
-use thalweg_dialect::told_types::told_columns;
+use thalweg_dialect::complete_types::complete_columns;
 use tokio::sync::OnceCell;
 
 use super::MATERIALIZED;
@@ -74,7 +74,7 @@ impl RelationPlanner for MaterializedRelations {
         // A query that depends on an outer query has other rows for each outer row.
         if !refers_outside(&plan, &mut Vec::new())? {
             let options = context.context_provider().options().clone();
-            let columns = told_columns(&plan)?;
+            let columns = complete_columns(&plan)?;
             let analyzed = self.analyze(plan, &options)?;
             let table = MaterializedTable::new(analyzed, &columns);
             let source = provider_as_source(Arc::new(table));

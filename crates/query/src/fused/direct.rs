@@ -12,10 +12,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use futures::StreamExt;
-use thalweg_dialect::stop::Stop;
+use thalweg_dialect::statement_control::StatementControl;
 
 use super::execution::{FusedAggregate, Work, watch};
-use super::gather::Answer;
+use super::merge_partials::Answer;
 use super::spilled::Spills;
 
 /// An aggregate, and the indexes of its columns that are returned.
@@ -41,7 +41,7 @@ impl Direct {
         schema: &SchemaRef,
         runtime: &RuntimeEnv,
     ) -> Result<Option<Answer>> {
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StatementControl::default());
         let guard = StopWhenDropped(Arc::clone(&stop));
         let workers = self.work.scheduler().workers();
         let watch = watch(Arc::clone(&stop), &runtime.memory_pool, workers);
@@ -71,7 +71,7 @@ fn shown(batch: &RecordBatch, columns: &[usize], schema: &SchemaRef) -> Result<R
 }
 
 /// Stops the work of several threads when its owner is dropped.
-struct StopWhenDropped(Arc<Stop>);
+struct StopWhenDropped(Arc<StatementControl>);
 
 impl Drop for StopWhenDropped {
     fn drop(&mut self) {

@@ -22,19 +22,19 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thalweg_dialect::errors::external;
-use thalweg_dialect::stop::Stop;
+use thalweg_dialect::statement_control::StatementControl;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::gather::{Answer, Finish, merge};
+use super::merge_partials::{Answer, Finish, merge};
 use super::output::{Output, answer};
 use super::recognize::{Question, recognize, spilling};
 use super::scheduler::{QueryScheduler, Scattered, Watch};
-use super::spilled::{Spills, go_on};
+use super::spilled::{Spills, check_cancelled};
 use crate::executor::stop_of;
-use crate::given::Given;
-use crate::reduce::{KEPT_OF, Keys, Leaf, WaitingFor};
+use crate::operator_metrics::OperatorMetrics;
 use crate::scan::ShardScan;
+use crate::semi_join_filters::{ASSUMED_SELECTIVITY_DIVISOR, Keys, Leaf, WaitingFor};
 
 /// Greatest number of rows in a batch of the answer.
 const BATCH_ROWS: usize = 8192;
@@ -48,7 +48,7 @@ pub(crate) struct FusedAggregate {
     /// The DataFusion operators that this one replaces.
     source: Arc<dyn ExecutionPlan>,
     table: Arc<str>,
-    told: String,
+    description: String,
     chunks_in_table: usize,
     work: Work,
     properties: Arc<PlanProperties>,
@@ -86,7 +86,7 @@ impl FusedAggregate {
         FusedAggregate {
             source,
             table: question.table,
-            told: question.told,
+            description: question.description,
             chunks_in_table: question.chunks_in_table,
             work,
             properties: Arc::new(properties),
@@ -164,7 +164,7 @@ impl DisplayAs for FusedAggregate {
         write!(
             f,
             " {} chunks={}/{} rows={}",
-            self.told,
+            self.description,
             chunks.len(),
             self.chunks_in_table,
             chunks.iter().map(ChunkView::live_rows).sum::<usize>(),
@@ -173,7 +173,7 @@ impl DisplayAs for FusedAggregate {
             write!(f, " index={index}")?;
         }
         let schema = self.properties.eq_properties.schema();
-        self.among.tell(f, |column| schema.field(column).name().as_str())
+        self.among.write_column_names(f, |column| schema.field(column).name().as_str())
     }
 }
 
@@ -184,7 +184,7 @@ impl Leaf for FusedAggregate {
 
     fn share(&self) -> f64 {
         let is_filtered = self.work.aggregation.is_filtered() || !self.among.is_nothing();
-        if is_filtered { 1.0 / KEPT_OF as f64 } else { 1.0 }
+        if is_filtered { 1.0 / ASSUMED_SELECTIVITY_DIVISOR as f64 } else { 1.0 }
     }
 
     fn takes_keys(&self, column: usize) -> bool {
@@ -220,7 +220,7 @@ impl ExecutionPlan for FusedAggregate {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let (schema, told_schema) = (self.schema(), self.schema());
-        let given = Given::by(&self.metrics, partition);
+        let operator_metrics = OperatorMetrics::of_partition(&self.metrics, partition);
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let (chunks, rows) = (counter("chunks_read"), counter("rows_read"));
         let (pruned, spilled) = (counter("chunks_pruned"), counter("spilled_bytes"));
@@ -244,12 +244,12 @@ impl ExecutionPlan for FusedAggregate {
                     chunks.add(statistics.chunks_read);
                     pruned.add(statistics.chunks_pruned);
                     rows.add(statistics.rows_read);
-                    Ok(rows_of(answer, given))
+                    Ok(rows_of(answer, operator_metrics))
                 }
                 // No row was returned yet, so operators that spill can restart.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
                     let batches = spilling(&source)?.execute(0, context)?;
-                    Ok(batches.inspect_ok(move |batch| given.count(batch)).boxed())
+                    Ok(batches.inspect_ok(move |batch| operator_metrics.count(batch)).boxed())
                 }
                 Err(error) => Err(error),
             }
@@ -264,12 +264,15 @@ impl ExecutionPlan for FusedAggregate {
 }
 
 /// The rows of an answer, counted as they are taken.
-pub(super) fn rows_of(answer: Answer, given: Given) -> BoxStream<'static, Result<RecordBatch>> {
+pub(super) fn rows_of(
+    answer: Answer,
+    operator_metrics: OperatorMetrics,
+) -> BoxStream<'static, Result<RecordBatch>> {
     let parts = match answer {
         Answer::Whole(batches) => stream::iter(batches.into_iter().map(Ok)).boxed(),
         Answer::Parts(parts) => parts,
     };
-    let parts = parts.inspect_ok(move |batch| given.count(batch));
+    let parts = parts.inspect_ok(move |batch| operator_metrics.count(batch));
     parts.map_ok(|part| stream::iter(in_pieces(part).map(Ok))).try_flatten().boxed()
 }
 
@@ -285,12 +288,16 @@ pub(super) fn finishing(outputs: &Arc<[Output]>, schema: &SchemaRef) -> Finish {
 }
 
 /// A check that ends work whose statement was stopped or exceeds its memory.
-pub(super) fn watch(stop: Arc<Stop>, memory: &Arc<dyn MemoryPool>, workers: usize) -> Watch {
+pub(super) fn watch(
+    stop: Arc<StatementControl>,
+    memory: &Arc<dyn MemoryPool>,
+    workers: usize,
+) -> Watch {
     let reservation = MemoryConsumer::new("FusedAggregate").register(memory);
     let reservations: Vec<Mutex<MemoryReservation>> =
         (0..workers).map(|_| Mutex::new(reservation.new_empty())).collect();
     Watch(Arc::new(move |worker, bytes| {
-        go_on(&stop)?;
+        check_cancelled(&stop)?;
         // Each worker has its own reservation, so this lock is never contended.
         reservations[worker].lock().try_resize(bytes)
     }))
@@ -358,7 +365,7 @@ impl Work {
     ) -> Result<(Answer, ReadStatistics)> {
         let finish = finishing(&self.outputs, schema);
         if self.mode == Mode::Serial {
-            match self.alone(&watch).await {
+            match self.run_inline(&watch).await {
                 Ok(partial) => {
                     let statistics = partial.statistics();
                     return Ok((Answer::Whole(vec![finish(partial)?]), statistics));
@@ -380,7 +387,7 @@ impl Work {
     }
 
     /// Does all the work on the calling thread.
-    async fn alone(&self, watch: &Watch) -> Result<Partial> {
+    async fn run_inline(&self, watch: &Watch) -> Result<Partial> {
         let mut partial = Partial::new(&self.aggregation);
         for some in self.chunks.chunks(CHUNKS_AT_ONCE) {
             for chunk in some {

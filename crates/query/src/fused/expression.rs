@@ -14,7 +14,7 @@ use thalweg_scan::{Comparison, Lane, Number, Operator, Predicate};
 
 use super::filter::compare;
 use super::{arithmetic, conversion, time};
-use crate::kept;
+use crate::plan_cache;
 
 /// A translated expression over the columns of a scan.
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ impl Columns {
     }
 
     fn function(&self, function: &ScalarFunctionExpr, data_type: DataType) -> Option<Value> {
-        if let Some(value) = kept::value(function) {
+        if let Some(value) = plan_cache::value(function) {
             return Some(Value { form: Form::Literal(value), data_type });
         }
         let arguments = function.args().iter().map(|argument| self.translate(argument));

@@ -13,7 +13,7 @@ use datafusion::physical_expr::expressions::{
 use thalweg_scan::{Comparison, Lane, Number, Pattern, Predicate, TextTest};
 
 use super::expression::{Columns, Form, Value};
-use crate::reduce::Among;
+use crate::semi_join_filters::KeyMembership;
 
 impl Columns {
     /// Selects the rows in which a condition is `wanted` (true or false), and not NULL. `None` if
@@ -34,7 +34,7 @@ impl Columns {
         if let Some(like) = condition.downcast_ref::<LikeExpr>() {
             return self.like(like, wanted);
         }
-        if let Some(among) = condition.downcast_ref::<Among>() {
+        if let Some(among) = condition.downcast_ref::<KeyMembership>() {
             return self.among_keys(among).filter(|_| wanted);
         }
         if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
@@ -59,8 +59,8 @@ impl Columns {
             (Operator::LtEq, _) => Comparison::LessOrEqual,
             (Operator::Gt, _) => Comparison::Greater,
             (Operator::GtEq, _) => Comparison::GreaterOrEqual,
-            (Operator::IsNotDistinctFrom, _) => return self.same(binary, wanted),
-            (Operator::IsDistinctFrom, _) => return self.same(binary, !wanted),
+            (Operator::IsNotDistinctFrom, _) => return self.equal_rows(binary, wanted),
+            (Operator::IsDistinctFrom, _) => return self.equal_rows(binary, !wanted),
             _ => return None,
         };
         let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
@@ -68,7 +68,7 @@ impl Columns {
     }
 
     /// `IS NOT DISTINCT FROM`, or its negation if `wanted` is false: NULL equals NULL.
-    fn same(&self, binary: &BinaryExpr, wanted: bool) -> Option<Predicate> {
+    fn equal_rows(&self, binary: &BinaryExpr, wanted: bool) -> Option<Predicate> {
         let (left, right) = (self.translate(binary.left())?, self.translate(binary.right())?);
         let both = vec![null(&left)?, null(&right)?];
         let same =
@@ -94,7 +94,7 @@ impl Columns {
 
     fn is_null(&self, operand: &Arc<dyn PhysicalExpr>, wanted: bool) -> Option<Predicate> {
         let operand = self.translate(operand)?;
-        if wanted { null(&operand) } else { known(&operand) }
+        if wanted { null(&operand) } else { non_null_rows(&operand) }
     }
 
     fn among(&self, list: &InListExpr, wanted: bool) -> Option<Predicate> {
@@ -136,7 +136,7 @@ impl Columns {
         }
     }
 
-    fn among_keys(&self, among: &Among) -> Option<Predicate> {
+    fn among_keys(&self, among: &KeyMembership) -> Option<Predicate> {
         let operand = self.translate(among.value())?;
         let number = operand.to_number().filter(|_| operand.lane() == Some(Lane::Int))?;
         Some(Predicate::AmongKeys { number, keys: Arc::clone(among.keys()) })
@@ -181,12 +181,12 @@ fn other_than(predicate: Predicate) -> Predicate {
 fn null(value: &Value) -> Option<Predicate> {
     match &value.form {
         Form::Column(column) => Some(Predicate::IsNull { column: *column, null: true }),
-        _ => known(value).map(other_than),
+        _ => non_null_rows(value).map(other_than),
     }
 }
 
 /// Selects the rows in which a value is not NULL.
-fn known(value: &Value) -> Option<Predicate> {
+fn non_null_rows(value: &Value) -> Option<Predicate> {
     match &value.form {
         Form::Column(column) => Some(Predicate::IsNull { column: *column, null: false }),
         Form::Literal(literal) => Some(Predicate::Always(!literal.is_null())),

@@ -21,7 +21,7 @@ impl Measures {
         self.list
     }
 
-    fn place(&mut self, measure: Measure) -> usize {
+    fn measure_index(&mut self, measure: Measure) -> usize {
         let measure = match self.filter.clone() {
             Some(filter) => Measure::Filtered { filter, measure: Box::new(measure) },
             None => measure,
@@ -92,7 +92,7 @@ impl Measures {
 
     fn count(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
         let measure = self.count_of(value)?;
-        let place = self.place(measure);
+        let place = self.measure_index(measure);
         (data_type == &DataType::Int64).then_some(Output::Measure(place))
     }
 
@@ -113,7 +113,7 @@ impl Measures {
             _ => false,
         };
         let measure = sum_of(value)?;
-        fits.then(|| Output::Measure(self.place(measure)))
+        fits.then(|| Output::Measure(self.measure_index(measure)))
     }
 
     fn average(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
@@ -129,7 +129,7 @@ impl Measures {
         data_type: &DataType,
     ) -> Option<Output> {
         let (lane, measure) = (value.lane()?, sum_of(value)?);
-        let (sum, count) = (self.place(measure), self.place(counted));
+        let (sum, count) = (self.measure_index(measure), self.measure_index(counted));
         let scale = match &value.data_type {
             DataType::Int16 | DataType::Int32 | DataType::Int64 => 0,
             DataType::Decimal128(_, scale) => *scale,
@@ -153,7 +153,7 @@ impl Measures {
             }
             _ => return None,
         };
-        Some(Output::Measure(self.place(measure)))
+        Some(Output::Measure(self.measure_index(measure)))
     }
 
     fn count_distinct(&mut self, value: &Value, data_type: &DataType) -> Option<Output> {
@@ -166,7 +166,7 @@ impl Measures {
             }
             _ => return None,
         };
-        (data_type == &DataType::Int64).then(|| Output::Measure(self.place(measure)))
+        (data_type == &DataType::Int64).then(|| Output::Measure(self.measure_index(measure)))
     }
 
     /// The value of the first or last row in an order by one number. Without an order it may be any
@@ -195,7 +195,7 @@ impl Measures {
             _ => return None,
         };
         let measure = Measure::First { value, order, skips_nulls: function.ignore_nulls() };
-        Some(Output::Measure(self.place(measure)))
+        Some(Output::Measure(self.measure_index(measure)))
     }
 
     fn spread(&mut self, value: &Value, spread: Spread) -> Option<Output> {
@@ -203,7 +203,7 @@ impl Measures {
             return None;
         }
         let number = value.to_number()?;
-        Some(Output::Measure(self.place(Measure::Spread { number, spread })))
+        Some(Output::Measure(self.measure_index(Measure::Spread { number, spread })))
     }
 
     /// Bitwise aggregates of integers, and logical ones of Booleans.
@@ -218,7 +218,7 @@ impl Measures {
             return None;
         }
         let number = value.to_number()?;
-        Some(Output::Measure(self.place(Measure::Bits { number, operator })))
+        Some(Output::Measure(self.measure_index(Measure::Bits { number, operator })))
     }
 }
 

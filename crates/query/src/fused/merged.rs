@@ -41,13 +41,13 @@ use thalweg_scan::{Aggregation, Key, KeyValue};
 use super::QueryScheduler;
 use super::execution::{finishing, rows_of, watch};
 use super::expression::Value;
-use super::finding::{Finding, Shared};
-use super::gather::{Answer, merge, partitions};
 use super::measures::Measures;
+use super::merge_partials::{Answer, merge, partitions};
 use super::output::Output;
+use super::partial_state::{PartialState, Shared};
 use super::spilled::Spills;
 use crate::executor::stop_of;
-use crate::given::Given;
+use crate::operator_metrics::OperatorMetrics;
 
 /// Extension of a session's configuration: the scheduler that merges groups.
 pub(crate) struct Scheduling(pub Arc<dyn QueryScheduler>);
@@ -75,8 +75,8 @@ impl MergedGroups {
             matches!(aggregate.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
         let keys = aggregate.group_expr();
         let has_plain_keys = keys.is_single() && !keys.is_true_no_grouping();
-        let told = aggregate.properties();
-        let is_plain = aggregate.limit_options().is_none() && told.output_ordering().is_none();
+        let declared = aggregate.properties();
+        let is_plain = aggregate.limit_options().is_none() && declared.output_ordering().is_none();
         if !is_upper || !has_plain_keys || !is_plain {
             return Ok(None);
         }
@@ -85,7 +85,7 @@ impl MergedGroups {
             return Ok(None);
         };
         // Operators above rely on the columns that are known to be constant.
-        let mut equal = told.eq_properties.clone();
+        let mut equal = declared.eq_properties.clone();
         equal.clear_orderings();
         let properties = PlanProperties::new(
             equal,
@@ -141,7 +141,8 @@ fn recognize(
     let keys = aggregate.group_expr().expr();
     let key_fields = answered.fields().iter().zip(parts.fields()).take(keys.len());
     let are_first = keys.iter().enumerate().all(|(place, (key, _))| is_column(key, place));
-    let are_alike = key_fields.clone().all(|(told, sent)| told.data_type() == sent.data_type());
+    let are_alike =
+        key_fields.clone().all(|(declared, sent)| declared.data_type() == sent.data_type());
     let are_read = parts.fields().iter().all(|field| is_read(field.data_type()));
     if !are_first || !are_alike || !are_read {
         return Ok(None);
@@ -230,7 +231,7 @@ impl ExecutionPlan for MergedGroups {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let (schema, told_schema) = (self.schema(), self.schema());
-        let given = Given::by(&self.metrics, partition);
+        let operator_metrics = OperatorMetrics::of_partition(&self.metrics, partition);
         let spilled = MetricBuilder::new(&self.metrics).counter("spilled_bytes", partition);
         let parts = self.shares(&context)?;
         let own = self.clone();
@@ -240,12 +241,12 @@ impl ExecutionPlan for MergedGroups {
             let answered = own.answer(parts, &schema, &context, &spills).await;
             spilled.add(spills.bytes());
             match answered {
-                Ok(answer) => Ok(rows_of(answer, given)),
+                Ok(answer) => Ok(rows_of(answer, operator_metrics)),
                 // No row was returned yet, so DataFusion's operators can restart.
                 Err(DataFusionError::ResourcesExhausted(_)) => {
                     let parts = reset_plan_states(Arc::clone(&own.parts))?;
                     let batches = in_one(&own.upper, &parts)?.execute(0, context)?;
-                    Ok(batches.inspect_ok(move |batch| given.count(batch)).boxed())
+                    Ok(batches.inspect_ok(move |batch| operator_metrics.count(batch)).boxed())
                 }
                 Err(error) => Err(error),
             }
@@ -302,7 +303,7 @@ impl MergedGroups {
 }
 
 async fn read(mut parts: Share, thread: usize, shared: Arc<Shared>) -> Result<Vec<super::Found>> {
-    let mut finding = Finding::new(&shared, thread);
+    let mut finding = PartialState::new(&shared, thread);
     while let Some(batch) = parts.try_next().await? {
         finding.add(|groups| groups.add_batch(&batch))?;
     }

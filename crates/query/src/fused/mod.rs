@@ -21,14 +21,14 @@ mod direct;
 mod execution;
 mod expression;
 mod filter;
-mod finding;
-mod gather;
 mod measures;
+mod merge_partials;
 mod merged;
 mod output;
+mod partial_state;
 mod recognize;
+mod scan_filter;
 mod scheduler;
-mod sieve;
 mod spilled;
 mod time;
 
@@ -44,12 +44,12 @@ use datafusion::physical_plan::aggregates::AggregateExec;
 
 pub(crate) use direct::Direct;
 pub(crate) use execution::FusedAggregate;
-pub(crate) use gather::Answer;
+pub(crate) use merge_partials::Answer;
 pub use merged::MergedGroups;
 pub(crate) use merged::Scheduling;
+pub(crate) use scan_filter::row_filter_of;
 pub(crate) use scheduler::LocalQueryScheduler;
 pub use scheduler::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
-pub(crate) use sieve::sieve_of;
 pub use spilled::{Spilled, Spills};
 
 /// The pass after which aggregates are fused. By then the joins are ordered, and aggregates that

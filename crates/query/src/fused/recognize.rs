@@ -30,14 +30,14 @@ pub(super) struct Question {
     /// The columns of the answer.
     pub schema: SchemaRef,
     /// Description for `EXPLAIN`.
-    pub told: String,
+    pub description: String,
 }
 
 /// The filters and projections between an aggregate and its scan, in terms of the scan's columns.
 struct Input<'a> {
     scan: &'a ShardScan,
     filters: Vec<Predicate>,
-    filters_told: Vec<String>,
+    filter_texts: Vec<String>,
     columns: Columns,
 }
 
@@ -65,7 +65,7 @@ pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
     let key_fields = keys.iter().zip(schema.fields());
     let keys: Option<Vec<Key>> =
         key_fields.map(|((key, _), field)| self::key(key, field.data_type(), &input)).collect();
-    let told = told(lower, &input.filters_told);
+    let description = description(lower, &input.filter_texts);
     let filter = match input.filters.len() {
         0 => None,
         _ => Some(Predicate::And(input.filters)),
@@ -79,7 +79,7 @@ pub(super) fn recognize(aggregate: &AggregateExec) -> Option<Question> {
         chunks: Arc::clone(input.scan.chunks()),
         chunks_in_table: input.scan.chunks_in_table(),
         schema,
-        told,
+        description,
     })
 }
 
@@ -116,7 +116,7 @@ pub(super) fn spilling(source: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execut
 fn input(plan: &Arc<dyn ExecutionPlan>) -> Option<Input<'_>> {
     if let Some(scan) = plan.downcast_ref::<ShardScan>() {
         let columns = scan_columns(scan)?;
-        return Some(Input { scan, filters: Vec::new(), filters_told: Vec::new(), columns });
+        return Some(Input { scan, filters: Vec::new(), filter_texts: Vec::new(), columns });
     }
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         if filter.fetch().is_some() {
@@ -124,7 +124,7 @@ fn input(plan: &Arc<dyn ExecutionPlan>) -> Option<Input<'_>> {
         }
         let mut input = input(filter.input())?;
         input.filters.push(input.columns.predicate(filter.predicate(), true)?);
-        input.filters_told.push(filter.predicate().to_string());
+        input.filter_texts.push(filter.predicate().to_string());
         if let Some(projection) = filter.projection() {
             let values = &input.columns.values;
             let values = projection.iter().map(|place| values[*place].clone()).collect();
@@ -179,12 +179,13 @@ fn with_one_zero(number: &Number) -> Option<usize> {
 }
 
 /// The aggregate's description for `EXPLAIN`.
-fn told(lower: &AggregateExec, filters: &[String]) -> String {
+fn description(lower: &AggregateExec, filters: &[String]) -> String {
     let keys: Vec<&str> = lower.group_expr().expr().iter().map(|(_, name)| name.as_str()).collect();
     let functions: Vec<&str> = lower.aggr_expr().iter().map(|function| function.name()).collect();
-    let mut told = format!("keys=[{}] aggregates=[{}]", keys.join(", "), functions.join(", "));
+    let mut description =
+        format!("keys=[{}] aggregates=[{}]", keys.join(", "), functions.join(", "));
     if !filters.is_empty() {
-        told.push_str(&format!(" filter=[{}]", filters.join(" AND ")));
+        description.push_str(&format!(" filter=[{}]", filters.join(" AND ")));
     }
-    told
+    description
 }

@@ -15,8 +15,8 @@ use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, LocalScheduler, Mode, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 
-use super::finding::{Finding, Shared};
-use super::gather::partitions;
+use super::merge_partials::partitions;
+use super::partial_state::{PartialState, Shared};
 use super::spilled::{Spilled, Spills};
 
 /// Location of a scheduler's workers.
@@ -192,7 +192,7 @@ struct Queue {
 impl Queue {
     fn work(&self, worker: usize) -> Result<Vec<Found>> {
         let Scattered { chunks, units, .. } = &self.question;
-        let mut finding = Finding::new(&self.shared, worker);
+        let mut finding = PartialState::new(&self.shared, worker);
         while let Some(unit) = units.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             for chunk in &chunks[unit.clone()] {
                 if self.failed.load(Ordering::Relaxed) {

@@ -18,10 +18,10 @@ use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{DiskManager, SpillFile};
 use thalweg_dialect::errors::external;
-use thalweg_dialect::stop::Stop;
+use thalweg_dialect::statement_control::StatementControl;
 use thalweg_scan::{own_bytes, text_bytes};
 
-use crate::own_texts::with_own_texts;
+use crate::compact_texts::with_own_texts;
 
 /// Fewer bytes are not worth a file: a worker with less fails if memory is refused.
 const WORTH_BYTES: usize = 1 << 20;
@@ -38,12 +38,12 @@ pub struct Spills {
     disk: Arc<DiskManager>,
     files: Arc<AtomicUsize>,
     bytes: Arc<AtomicUsize>,
-    stop: Arc<Stop>,
+    stop: Arc<StatementControl>,
 }
 
 /// Cancellation check, to be called every few milliseconds.
-pub(super) fn go_on(stop: &Stop) -> Result<()> {
-    stop.go_on().map_err(external)
+pub(super) fn check_cancelled(stop: &StatementControl) -> Result<()> {
+    stop.check_cancelled().map_err(external)
 }
 
 impl fmt::Debug for Spills {
@@ -56,7 +56,7 @@ impl fmt::Debug for Spills {
 pub struct Spilled {
     file: Arc<dyn SpillFile>,
     sections: Vec<Section>,
-    stop: Arc<Stop>,
+    stop: Arc<StatementControl>,
 }
 
 /// The groups of one partition.
@@ -68,7 +68,7 @@ struct Section {
 }
 
 impl Spills {
-    pub(super) fn new(disk: &Arc<DiskManager>, stop: Arc<Stop>) -> Spills {
+    pub(super) fn new(disk: &Arc<DiskManager>, stop: Arc<StatementControl>) -> Spills {
         let (files, bytes) = (Arc::default(), Arc::default());
         Spills { disk: Arc::clone(disk), files, bytes, stop }
     }
@@ -98,7 +98,7 @@ impl Spills {
         let mut pieces: Vec<_> = pieces.into_iter().map(Vec::into_iter).collect();
         let mut sections = Vec::with_capacity(partitions);
         for _ in 0..partitions {
-            go_on(&self.stop)?;
+            check_cancelled(&self.stop)?;
             let (start, mut bytes) = (out.bytes, 0);
             for batch in pieces.iter_mut().filter_map(Iterator::next) {
                 bytes += write_batch(&batch, &mut out)?;
@@ -146,7 +146,7 @@ impl Spilled {
         file.seek(SeekFrom::Start(start))?;
         let mut rest = BufReader::with_capacity(BUFFER_BYTES, file.take(end - start));
         while !rest.fill_buf()?.is_empty() {
-            go_on(&self.stop)?;
+            check_cancelled(&self.stop)?;
             for batch in StreamReader::try_new(&mut rest, None)? {
                 take(&batch?);
             }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_nobody_wants_is_neither_written_nor_read() {
         let disk = Arc::new(DiskManagerBuilder::default().build().unwrap());
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StatementControl::default());
         let spills = Spills::new(&disk, Arc::clone(&stop));
         let pieces = || vec![vec![batch(Arc::new(Int32Array::from(vec![7])))]];
         let spilled = spills.write(pieces()).unwrap();

@@ -63,10 +63,10 @@ pub(crate) async fn read(execution: &Execution<'_>, tree: &Tree) -> Result<Wante
     privileges::check_names(execution.names, tree)?;
     refuse_unbound(tree)?;
     let state = &execution.state;
-    let planned = execution.told(plan::statement(state, tree.clone()).await)?;
-    let schema = execution.told(plan::schema(state, &planned).await)?;
-    let optimized = execution.told(optimize(state, &planned.plan))?;
-    let functions = execution.told(functions_in(&optimized))?;
+    let planned = execution.translate(plan::statement(state, tree.clone()).await)?;
+    let schema = execution.translate(plan::schema(state, &planned).await)?;
+    let optimized = execution.translate(optimize(state, &planned.plan))?;
+    let functions = execution.translate(functions_in(&optimized))?;
     let calls = functions.iter().map(|function| call(execution, function));
     let calls = calls.collect::<Result<Vec<Call>>>()?;
     match calls.len() == schema.fields().len() {
@@ -97,7 +97,7 @@ fn call(execution: &Execution<'_>, function: &ScalarFunction) -> Result<Call> {
     let act = act_of(function.func.name());
     let act = act.ok_or_else(|| Error::internal("a function for locks is unknown"))?;
     let values = function.args.iter().map(|argument| value_of(&execution.state, argument));
-    let values = execution.told(values.collect::<PlanResult<Vec<ScalarValue>>>())?;
+    let values = execution.translate(values.collect::<PlanResult<Vec<ScalarValue>>>())?;
     Ok(Call { act, key: key(&values)? })
 }
 

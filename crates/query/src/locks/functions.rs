@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use thalweg_dialect::errors::external;
 
 use self::Act::{Lock, Try, Unlock, UnlockAll};
-use super::alone::in_this_place;
+use super::recognize::in_this_place;
 use super::table::Mode::{self, Exclusive, Share};
 
 /// The time for which a lock is held unless it is released earlier.

@@ -168,7 +168,7 @@ struct Waiter {
     number: u64,
     term: Arc<Term>,
     mode: Mode,
-    told: oneshot::Sender<()>,
+    granted_sender: oneshot::Sender<()>,
 }
 
 struct Wait {
@@ -204,7 +204,7 @@ impl Table {
         if let Some(circle) = self.circle(owner, lock) {
             return Err(deadlock(&circle));
         }
-        let (told, given) = oneshot::channel();
+        let (granted_sender, given) = oneshot::channel();
         self.numbered += 1;
         let number = self.numbered;
         let entry = self.entries.entry(lock.key).or_default();
@@ -212,14 +212,14 @@ impl Table {
             true => entry.queue.iter().take_while(|ahead| entry.has(ahead.term.owner())).count(),
             false => entry.queue.len(),
         };
-        let waiter = Waiter { number, term: Arc::clone(term), mode: lock.mode, told };
+        let waiter = Waiter { number, term: Arc::clone(term), mode: lock.mode, granted_sender };
         entry.queue.insert(at, waiter);
         self.waits.push(Wait { number, owner: Arc::clone(owner), lock });
         Ok((number, given))
     }
 
     /// Gives up a position in a queue. Returns false if the lock was granted already.
-    pub(super) fn leave(&mut self, number: u64, key: Key) -> bool {
+    pub(super) fn leave_queue(&mut self, number: u64, key: Key) -> bool {
         let Some(entry) = self.entries.get_mut(&key) else { return false };
         let at = entry.queue.iter().position(|waiter| waiter.number == number);
         let Some(at) = at else { return false };
@@ -251,12 +251,14 @@ impl Table {
                 at += 1;
                 continue;
             }
-            let Some(Waiter { number, term, mode, told }) = entry.queue.remove(at) else { break };
+            let Some(Waiter { number, term, mode, granted_sender }) = entry.queue.remove(at) else {
+                break;
+            };
             self.waits.retain(|wait| wait.number != number);
             term.take(Lock { key, mode });
             entry.hold(term.owner(), mode);
             // A waiter that stopped listening releases the lock itself when its wait is dropped.
-            let _ = told.send(());
+            let _ = granted_sender.send(());
         }
         if entry.held.is_empty() && entry.queue.is_empty() {
             self.entries.remove(&key);
@@ -372,7 +374,7 @@ fn path(edges: Vec<Edge>, last: usize) -> Vec<Edge> {
 }
 
 fn deadlock(circle: &[Edge]) -> Error {
-    let told = circle.iter().map(|Edge { waiter, lock, holder, .. }| {
+    let granted_sender = circle.iter().map(|Edge { waiter, lock, holder, .. }| {
         let (class, object, kind) = lock.key.parts();
         format!(
             "Process {} waits for {} on advisory lock [{class},{object},{kind}]; blocked by \
@@ -383,6 +385,6 @@ fn deadlock(circle: &[Edge]) -> Error {
         )
     });
     Error::new(SqlState::DEADLOCK_DETECTED, "deadlock detected")
-        .with_detail(told.collect::<Vec<_>>().join("\n"))
+        .with_detail(granted_sender.collect::<Vec<_>>().join("\n"))
         .with_hint("Take locks in the same order everywhere.")
 }

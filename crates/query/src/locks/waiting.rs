@@ -19,7 +19,7 @@ pub(super) struct Waiting {
     term: Arc<Term>,
     lock: Lock,
     number: u64,
-    given: oneshot::Receiver<()>,
+    granted: oneshot::Receiver<()>,
     is_done: bool,
 }
 
@@ -28,9 +28,9 @@ impl Waiting {
         locks: Arc<AdvisoryLocks>,
         term: Arc<Term>,
         lock: Lock,
-        (number, given): Place,
+        (number, granted): Place,
     ) -> Waiting {
-        Waiting { locks, term, lock, number, given, is_done: false }
+        Waiting { locks, term, lock, number, granted, is_done: false }
     }
 }
 
@@ -38,9 +38,9 @@ impl Future for Waiting {
     type Output = Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        let given = ready!(self.given.poll_unpin(context));
+        let granted = ready!(self.granted.poll_unpin(context));
         self.is_done = true;
-        Poll::Ready(given.map_err(|_| Error::internal("a place in the queue of a lock was lost")))
+        Poll::Ready(granted.map_err(|_| Error::internal("a place in the queue of a lock was lost")))
     }
 }
 
@@ -50,7 +50,8 @@ impl Drop for Waiting {
             return;
         }
         let mut table = self.locks.table.lock();
-        let was_given = !table.leave(self.number, self.lock.key) && self.given.try_recv().is_ok();
+        let was_given =
+            !table.leave_queue(self.number, self.lock.key) && self.granted.try_recv().is_ok();
         if was_given && self.term.give_back(self.lock) {
             table.release(self.term.owner(), self.lock);
         }

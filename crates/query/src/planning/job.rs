@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use thalweg_dialect::stop::{Stop, within};
+use thalweg_dialect::statement_control::{StatementControl, within};
 use thalweg_env::ThreadNumber;
 use tokio::runtime::Handle;
 
@@ -15,7 +15,7 @@ use super::Pool;
 pub(super) struct Job {
     state: Mutex<State>,
     /// The flag that passes and functions check.
-    stop: Arc<Stop>,
+    stop: Arc<StatementControl>,
     /// The runtime of the caller.
     runtime: Handle,
     pool: Arc<Pool>,
@@ -37,7 +37,7 @@ enum State {
 impl Job {
     /// A job that its pool is about to queue.
     pub(super) fn new(work: BoxFuture<'static, ()>, runtime: Handle, pool: Arc<Pool>) -> Arc<Job> {
-        let stop = Arc::new(Stop::default());
+        let stop = Arc::new(StatementControl::default());
         Arc::new(Job { state: Mutex::new(State::Queued(work)), stop, runtime, pool })
     }
 

@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::executor::block_on;
 use futures::future::{poll_immediate, try_join_all};
-use thalweg_dialect::stop;
+use thalweg_dialect::statement_control;
 use thalweg_env::{Clock as _, RealClock, RealThreads};
 
 use super::*;
@@ -50,7 +50,7 @@ fn work_gives_what_it_gives() {
     let panicking = async { panic!("on purpose") };
     let error = block_on(threads.run::<()>(panicking)).unwrap_err();
     assert_eq!(error.state(), SqlState::INTERNAL_ERROR);
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn work_that_waits_is_woken() {
     let threads = threads();
     let (sender, receiver) = oneshot::channel();
     let work = threads.run(async move { Ok(receiver.await.unwrap()) });
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
     sender.send(3).unwrap();
     assert_eq!(block_on(work).unwrap(), 3);
 }
@@ -73,7 +73,7 @@ fn work_that_waits_is_dropped_with_who_waits_for_it() {
         drop(holding);
         Ok(())
     });
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
     assert_eq!(Arc::strong_count(&held), 2);
     drop(work);
     assert_eq!(Arc::strong_count(&held), 1);
@@ -89,7 +89,7 @@ fn long_passes_do_not_hold_up_others() {
     assert!(block_on(threads.run(async { Ok(()) })).is_ok());
     may_end.store(true, Ordering::Relaxed);
     block_on(try_join_all(passes)).unwrap();
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
 }
 
 /// Where all threads have long passes, work waits, and a pass that is abandoned makes room.
@@ -108,7 +108,7 @@ fn an_abandoned_pass_is_replaced() {
     assert_eq!(threads.figures().abandoned, 1);
     may_end.store(true, Ordering::Relaxed);
     block_on(try_join_all(passes)).unwrap();
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
 }
 
 #[test]
@@ -119,12 +119,12 @@ fn an_abandoned_pass_hears_of_it() {
     let work = threads.run::<()>(async move {
         begins.store(true, Ordering::Relaxed);
         loop {
-            stop::go_on()?;
+            statement_control::check_cancelled()?;
         }
     });
     until(|| begun.load(Ordering::Relaxed));
     drop(work);
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn too_many_abandoned_passes_are_refused() {
     assert_eq!(refused(), Some(SqlState::TOO_MANY_CONNECTIONS));
     may_end.store(true, Ordering::Relaxed);
     until(|| refused().is_none());
-    until(|| threads.figures() == PlanningFigures::default());
+    until(|| threads.figures() == PlanningMetrics::default());
 }
 
 #[test]

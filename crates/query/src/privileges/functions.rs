@@ -19,7 +19,7 @@ use crate::catalog::SessionCatalog;
 /// The functions that return a session's user.
 pub(crate) fn functions(names: &Arc<SessionCatalog>) -> [ScalarUDF; 2] {
     let function = |name, session, aliases: &[&str]| {
-        ScalarUDF::from(WhoIsIt {
+        ScalarUDF::from(CurrentUser {
             name,
             aliases: aliases.iter().map(|alias| (*alias).to_owned()).collect(),
             session,
@@ -34,7 +34,7 @@ pub(crate) fn functions(names: &Arc<SessionCatalog>) -> [ScalarUDF; 2] {
     ]
 }
 
-struct WhoIsIt {
+struct CurrentUser {
     name: &'static str,
     aliases: Vec<String>,
     /// True for the session's user, false for the current one.
@@ -43,27 +43,27 @@ struct WhoIsIt {
     signature: Signature,
 }
 
-impl fmt::Debug for WhoIsIt {
+impl fmt::Debug for CurrentUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl PartialEq for WhoIsIt {
-    fn eq(&self, other: &WhoIsIt) -> bool {
+impl PartialEq for CurrentUser {
+    fn eq(&self, other: &CurrentUser) -> bool {
         self.name == other.name && Arc::ptr_eq(&self.names, &other.names)
     }
 }
 
-impl Eq for WhoIsIt {}
+impl Eq for CurrentUser {}
 
-impl Hash for WhoIsIt {
+impl Hash for CurrentUser {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
     }
 }
 
-impl ScalarUDFImpl for WhoIsIt {
+impl ScalarUDFImpl for CurrentUser {
     fn name(&self) -> &str {
         self.name
     }

@@ -59,9 +59,9 @@ pub struct RecordTable {
     /// The positions of the columns that rows have values for.
     pub(super) columns: Vec<usize>,
     /// The schema of the table's rows.
-    pub(super) whole: SchemaRef,
+    pub(super) row_schema: SchemaRef,
     /// The schema of rows as clients send them.
-    pub(super) given: SchemaRef,
+    pub(super) client_schema: SchemaRef,
     pub(super) key_row: SchemaRef,
     /// The change that updates and upserts make, if they do not have values for all columns.
     patch: Option<Arc<Patch>>,
@@ -87,12 +87,12 @@ impl RecordTable {
         let denied = rights.denied(&Securable::relation(&schema.namespace, &schema.name));
         let key = schema.primary_key.clone().ok_or_else(|| no_key(&schema))?;
         let columns = columns(&target, names)?;
-        let whole = arrow_schema(&schema);
+        let row_schema = arrow_schema(&schema);
         let pick = |places: &[usize]| {
-            let fields = places.iter().map(|place| given_field(&schema, &whole, *place));
+            let fields = places.iter().map(|place| given_field(&schema, &row_schema, *place));
             Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()))
         };
-        let (given, key_row) = (pick(&columns), pick(&schema.key_positions(&key)));
+        let (client_schema, key_row) = (pick(&columns), pick(&schema.key_positions(&key)));
         let shaper = match form == Form::Packed && is_whole(&schema, &columns) {
             true => None,
             false => Some(Arc::new(shaper(database, snapshot, &schema, &columns)?)),
@@ -109,8 +109,8 @@ impl RecordTable {
             version,
             key,
             columns,
-            whole,
-            given,
+            row_schema,
+            client_schema,
             key_row,
             patch,
             allowed,
@@ -123,7 +123,7 @@ impl RecordTable {
     /// The columns that rows have values for.
     #[must_use]
     pub fn row(&self) -> &SchemaRef {
-        &self.given
+        &self.client_schema
     }
 
     /// The columns of the primary key, in its order.
@@ -140,7 +140,8 @@ impl RecordTable {
 
     /// A builder for the rows of this kind of change.
     pub(super) fn builder(&self, change: RecordChange) -> Result<RowsBuilder> {
-        let schema = if change == RecordChange::Remove { &self.key_row } else { &self.given };
+        let schema =
+            if change == RecordChange::Remove { &self.key_row } else { &self.client_schema };
         RowsBuilder::new(schema.fields().to_vec())
     }
 
@@ -204,25 +205,25 @@ impl RecordTable {
     pub(super) fn shape(
         &self,
         change: RecordChange,
-        given: RecordBatch,
+        client_schema: RecordBatch,
     ) -> (RecordBatch, Vec<(usize, Error)>) {
-        let Some(shaper) = &self.shaper else { return (given, Vec::new()) };
+        let Some(shaper) = &self.shaper else { return (client_schema, Vec::new()) };
         let patches = change == RecordChange::Update && self.patch.is_some();
         let shape = |rows: &RecordBatch| match patches {
             true => shaper.shape_given(rows),
             false => shaper.shape(rows),
         };
-        if let Ok(shaped) = shape(&given) {
+        if let Ok(shaped) = shape(&client_schema) {
             return (shaped, Vec::new());
         }
         let (mut shaped, mut failed) = (Vec::new(), Vec::new());
-        for row in 0..given.num_rows() {
-            match shape(&given.slice(row, 1)) {
+        for row in 0..client_schema.num_rows() {
+            match shape(&client_schema.slice(row, 1)) {
                 Ok(one) => shaped.push(one),
                 Err(error) => failed.push((row, error)),
             }
         }
-        let schema = if patches { shaper.given_schema() } else { &self.whole };
+        let schema = if patches { shaper.given_schema() } else { &self.row_schema };
         let rows = concat_batches(schema, &shaped);
         (rows.expect("rows of one table have the same columns"), failed)
     }
@@ -231,15 +232,19 @@ impl RecordTable {
     ///
     /// # Errors
     /// If a column of the key is missing, or has a value that does not fit.
-    pub(super) fn keys_of(&self, given: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn keys_of(&self, client_schema: &RecordBatch) -> Result<RecordBatch> {
         let mut keys = Vec::with_capacity(self.key.columns.len());
         for place in self.schema.key_positions(&self.key) {
             let column = &self.schema.columns[place];
-            let found = self.columns.iter().position(|given| *given == place);
+            let found = self.columns.iter().position(|client_schema| *client_schema == place);
             let found = found.ok_or_else(|| no_key_column(&column.name))?;
-            keys.push(assign(given.column(found), given.schema().field(found), column)?);
+            keys.push(assign(
+                client_schema.column(found),
+                client_schema.schema().field(found),
+                column,
+            )?);
         }
-        self.batch(RecordChange::Remove, keys, given.num_rows())
+        self.batch(RecordChange::Remove, keys, client_schema.num_rows())
     }
 
     /// Keys as the table stores them, from columns that have the table's types.
@@ -267,7 +272,8 @@ impl RecordTable {
         columns: Vec<ArrayRef>,
         rows: usize,
     ) -> Result<RecordBatch> {
-        let schema = if change == RecordChange::Remove { &self.key_row } else { &self.given };
+        let schema =
+            if change == RecordChange::Remove { &self.key_row } else { &self.client_schema };
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
             .map_err(|error| Error::internal("rows do not fit their table").with_source(error))
@@ -292,8 +298,8 @@ fn columns(target: &Target, names: &[String]) -> Result<Vec<usize>> {
 }
 
 /// A column as it is sent. The limit of a text's length is checked only when it is assigned.
-fn given_field(schema: &TableSchema, whole: &SchemaRef, place: usize) -> FieldRef {
-    let field = &whole.fields()[place];
+fn given_field(schema: &TableSchema, row_schema: &SchemaRef, place: usize) -> FieldRef {
+    let field = &row_schema.fields()[place];
     match limited(&schema.columns[place].data_type) {
         true => Arc::new(field.as_ref().clone().with_metadata(HashMap::new())),
         false => Arc::clone(field),
@@ -346,7 +352,7 @@ pub(crate) fn patch_of(
 fn patch(columns: &[usize], shaper: &Arc<Shaper>) -> Arc<Patch> {
     let check: Option<RowCheck> = shaper.has_checks().then(|| {
         let shaper = Arc::clone(shaper);
-        Arc::new(move |whole: &RecordBatch| shaper.check(whole)) as RowCheck
+        Arc::new(move |row_schema: &RecordBatch| shaper.check(row_schema)) as RowCheck
     });
     Arc::new(Patch { columns: columns.to_vec(), check })
 }

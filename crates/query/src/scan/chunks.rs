@@ -5,21 +5,21 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use thalweg_scan::Sieve;
+use thalweg_scan::RowFilter;
 use thalweg_store::ChunkView;
 
 use super::conditions::Conditions;
 use super::index::{FirstRows, Reads};
 use super::states::States;
 use super::{BATCH_ROWS, index, pruning};
-use crate::fused::sieve_of;
-use crate::kept;
+use crate::fused::row_filter_of;
+use crate::plan_cache;
 
 /// The chunks that a scan reads.
 #[derive(Clone, Default)]
 pub(super) struct Chunks {
     /// The chunks that zones do not exclude.
-    pub(super) kept: Arc<Vec<ChunkView>>,
+    pub(super) unpruned: Arc<Vec<ChunkView>>,
     /// These chunks without the rows that an index excludes, if one does.
     pub(super) read: Arc<Vec<ChunkView>>,
     pub(super) index: Option<Arc<str>>,
@@ -27,7 +27,7 @@ pub(super) struct Chunks {
     /// number of keys give as few rows.
     pub(super) are_of_keys: bool,
     /// The part of the filter that the scan itself can apply.
-    pub(super) sieve: Option<Arc<Sieve>>,
+    pub(super) row_filter: Option<Arc<RowFilter>>,
     pub(super) in_table: usize,
 }
 
@@ -42,16 +42,16 @@ impl Chunks {
         first: Option<&FirstRows>,
     ) -> Result<Chunks> {
         let all = states.chunks();
-        let filter = filter.map(kept::bound).transpose()?;
+        let filter = filter.map(plan_cache::bound).transpose()?;
         let conditions = Conditions::of_table(filter.as_ref(), columns, reads.table);
         if let Some((found, key)) = index::by_key(states, &conditions) {
-            let kept = Arc::new(found);
+            let unpruned = Arc::new(found);
             return Ok(Chunks {
-                read: Arc::clone(&kept),
-                kept,
+                read: Arc::clone(&unpruned),
+                unpruned,
                 index: Some(key),
                 are_of_keys: true,
-                sieve: None,
+                row_filter: None,
                 in_table: all.len(),
             });
         }
@@ -68,19 +68,19 @@ impl Chunks {
         first: Option<&FirstRows>,
     ) -> Result<Chunks> {
         let in_table = all.len();
-        let kept = match filter {
+        let unpruned = match filter {
             Some(filter) if in_table > 1 => pruning::keep(all, filter, columns)?,
             _ => all,
         };
-        let kept = Arc::new(kept);
-        let (read, index) = match index::choose(&kept, reads, conditions, first)? {
+        let unpruned = Arc::new(unpruned);
+        let (read, index) = match index::choose(&unpruned, reads, conditions, first)? {
             Some((read, index)) => (Arc::new(read), Some(index)),
-            None => (Arc::clone(&kept), None),
+            None => (Arc::clone(&unpruned), None),
         };
         let table_columns = reads.table.columns.len();
-        let sieve =
-            filter.and_then(|filter| sieve_of(filter, columns, table_columns)).map(Arc::new);
-        Ok(Chunks { kept, read, index, are_of_keys: false, sieve, in_table })
+        let row_filter =
+            filter.and_then(|filter| row_filter_of(filter, columns, table_columns)).map(Arc::new);
+        Ok(Chunks { unpruned, read, index, are_of_keys: false, row_filter, in_table })
     }
 
     pub(super) fn rows(&self) -> usize {

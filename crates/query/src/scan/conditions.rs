@@ -164,7 +164,7 @@ fn bound_array(bound: Bound<ScalarValue>) -> Bound<ArrayRef> {
 fn condition(part: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<(usize, Condition)> {
     if let Some(binary) = part.downcast_ref::<BinaryExpr>() {
         return match binary.op() {
-            Operator::Or => either(binary, table),
+            Operator::Or => disjunction(binary, table),
             _ => comparison(binary, table),
         };
     }
@@ -189,7 +189,7 @@ fn condition(part: &Arc<dyn PhysicalExpr>, table: &Schema) -> Option<(usize, Con
 }
 
 /// `a = 1 OR a = 2`
-fn either(binary: &BinaryExpr, table: &Schema) -> Option<(usize, Condition)> {
+fn disjunction(binary: &BinaryExpr, table: &Schema) -> Option<(usize, Condition)> {
     let (left, right) = (condition(binary.left(), table)?, condition(binary.right(), table)?);
     match (left, right) {
         ((column, Condition::OneOf(left)), (other, Condition::OneOf(right))) if column == other => {

@@ -43,7 +43,7 @@ impl PhysicalOptimizerRule for FindFirstRows {
         plan: Arc<dyn ExecutionPlan>,
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let told = plan.transform_up(|plan| {
+        let rewritten = plan.transform_up(|plan| {
             let Some(sort) = plan.downcast_ref::<SortExec>() else {
                 return Ok(Transformed::no(plan));
             };
@@ -57,12 +57,12 @@ impl PhysicalOptimizerRule for FindFirstRows {
             let Some(order) = order.collect::<Option<Vec<_>>>() else {
                 return Ok(Transformed::no(plan));
             };
-            match tell(sort.input(), order, rows)? {
+            match with_scan_order(sort.input(), order, rows)? {
                 Some(input) => Ok(Transformed::yes(over(plan, input)?)),
                 None => Ok(Transformed::no(plan)),
             }
         });
-        told.map(|told| told.data)
+        rewritten.map(|rewritten| rewritten.data)
     }
 
     fn schema_check(&self) -> bool {
@@ -73,7 +73,7 @@ impl PhysicalOptimizerRule for FindFirstRows {
 /// The input with a scan that knows the wanted order and number of rows. `None` if operators other
 /// than projections of columns and one filter are between. `order` has positions in the input's
 /// columns.
-fn tell(
+fn with_scan_order(
     input: &Arc<dyn ExecutionPlan>,
     order: Vec<(usize, ValueOrder)>,
     rows: usize,
@@ -84,17 +84,19 @@ fn tell(
             Some((column.index(), order))
         });
         let Some(order) = below.collect::<Option<Vec<_>>>() else { return Ok(None) };
-        return above(input, tell(projection.input(), order, rows)?);
+        return above(input, with_scan_order(projection.input(), order, rows)?);
     }
     if let Some(filter) = input.downcast_ref::<FilterExec>() {
         let scan = filter.input().downcast_ref::<ShardScan>();
         let Some(scan) = scan.filter(|_| filter.fetch().is_none()) else { return Ok(None) };
         let order = match filter.projection() {
-            Some(kept) => order.into_iter().map(|(place, order)| (kept[place], order)).collect(),
+            Some(unpruned) => {
+                order.into_iter().map(|(place, order)| (unpruned[place], order)).collect()
+            }
             None => order,
         };
-        let told = scan_for(scan, order, rows, Some(filter.predicate()))?;
-        return above(input, told);
+        let rewritten = scan_for(scan, order, rows, Some(filter.predicate()))?;
+        return above(input, rewritten);
     }
     match input.downcast_ref::<ShardScan>() {
         Some(scan) => scan_for(scan, order, rows, None),

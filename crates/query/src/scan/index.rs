@@ -18,7 +18,7 @@ use thalweg_types::{Index, Key, RowId, TableSchema, ValueOrder};
 
 use super::conditions::{Conditions, is_everything};
 use super::states::States;
-use crate::kept;
+use crate::plan_cache;
 
 /// Reading fewer rows than this is faster than searching an index.
 const ROWS_MIN: usize = 4_096;
@@ -229,7 +229,7 @@ fn walk(
         found.extend(ranges.iter().map(|range| (number, chunk.find(index, &positions, range))));
     }
     let mut rows = InOrder::new(chunks, index, &positions, &found, backward);
-    let filter = first.filter.as_ref().map(kept::bound).transpose()?;
+    let filter = first.filter.as_ref().map(plan_cache::bound).transpose()?;
     let mut chosen: BTreeMap<usize, Vec<u16>> = BTreeMap::new();
     let (mut passed, mut looked_at) = (0, 0);
     let mut length = if filter.is_some() { first.rows.max(BLOCK_MIN) } else { first.rows };

@@ -23,9 +23,9 @@ pub(super) fn keep(
         return Ok(chunks);
     }
     let Some(predicate) = predicate(filter, schema) else { return Ok(chunks) };
-    let kept = predicate.prune(&Zones { chunks: &chunks, schema })?;
-    debug_assert_eq!(kept.len(), chunks.len());
-    Ok(chunks.into_iter().zip(kept).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
+    let unpruned = predicate.prune(&Zones { chunks: &chunks, schema })?;
+    debug_assert_eq!(unpruned.len(), chunks.len());
+    Ok(chunks.into_iter().zip(unpruned).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
 }
 
 /// A predicate on a chunk's zones that is true if some of its rows may pass the filter; `None` if

@@ -9,13 +9,13 @@ use arrow::error::ArrowError;
 use datafusion::error::Result;
 use datafusion::physical_plan::PlanProperties;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use thalweg_dialect::stop::Stop;
-use thalweg_scan::Sieve;
+use thalweg_dialect::statement_control::StatementControl;
+use thalweg_scan::RowFilter;
 use thalweg_store::ChunkView;
 
 use super::threshold::Watched;
 use super::{BATCH_ROWS, ShardScan};
-use crate::given::Given;
+use crate::operator_metrics::OperatorMetrics;
 
 /// If more than one in this many rows of a chunk pass the filter, all of them are passed on.
 const SIEVED_ROWS: usize = 3;
@@ -24,7 +24,7 @@ const UNSIEVED_CHUNKS: usize = 3;
 
 /// Metrics of one partition.
 pub(super) struct Figures {
-    given: Given,
+    operator_metrics: OperatorMetrics,
     chunks_read: Count,
     /// Chunks that were skipped: no row passed the filter, or they are beyond the threshold.
     chunks_pruned: Count,
@@ -37,7 +37,7 @@ impl Figures {
     pub(super) fn of(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Figures {
         let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
         Figures {
-            given: Given::by(metrics, partition),
+            operator_metrics: OperatorMetrics::of_partition(metrics, partition),
             chunks_read: counter("chunks_read"),
             chunks_pruned: counter("chunks_pruned"),
             rows_read: counter("rows_read"),
@@ -48,21 +48,25 @@ impl Figures {
 /// The rows of one partition, read on demand.
 pub(super) struct Reading {
     scan: ShardScan,
-    stop: Option<Arc<Stop>>,
+    stop: Option<Arc<StatementControl>>,
     figures: Figures,
     cursor: Cursor,
     /// Number of chunks that are not filtered before they are read.
-    unsieved: usize,
+    not_row_filtered: usize,
     threshold: Option<Watched>,
     /// Number of rows that are still wanted.
     left: usize,
 }
 
 impl Reading {
-    pub(super) fn of(scan: ShardScan, stop: Option<Arc<Stop>>, figures: Figures) -> Reading {
+    pub(super) fn of(
+        scan: ShardScan,
+        stop: Option<Arc<StatementControl>>,
+        figures: Figures,
+    ) -> Reading {
         let left = scan.limit.unwrap_or(usize::MAX);
         let (threshold, cursor) = (scan.threshold.as_ref().map(Watched::of), Cursor::default());
-        Reading { scan, stop, figures, cursor, unsieved: 0, threshold, left }
+        Reading { scan, stop, figures, cursor, not_row_filtered: 0, threshold, left }
     }
 }
 
@@ -70,7 +74,7 @@ impl Iterator for Reading {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let time = self.figures.given.time().clone();
+        let time = self.figures.operator_metrics.time().clone();
         let timer = time.timer();
         if self.stop.as_ref().is_some_and(|stop| stop.is_wanted()) {
             return None;
@@ -85,7 +89,7 @@ impl Iterator for Reading {
                     self.figures.chunks_pruned.add(1);
                     continue;
                 }
-                match self.scan.sieved(chunk, &mut self.unsieved) {
+                match self.scan.row_filtered(chunk, &mut self.not_row_filtered) {
                     Some(chunk) => {
                         self.cursor = self.scan.open(chunk);
                         self.figures.chunks_read.add(1);
@@ -106,7 +110,7 @@ impl Iterator for Reading {
             }
             self.left -= rows.min(self.left);
             timer.done();
-            return Some(batch.inspect(|batch| self.figures.given.count(batch)));
+            return Some(batch.inspect(|batch| self.figures.operator_metrics.count(batch)));
         }
         None
     }
@@ -115,33 +119,33 @@ impl Iterator for Reading {
 impl ShardScan {
     /// Waits for keys, and adds a filter by them to the scan.
     pub(super) async fn with_keys(mut self) -> ShardScan {
-        let mut sieve = self.chunks.sieve.take();
+        let mut row_filter = self.chunks.row_filter.take();
         for (column, keys) in self.among.all().await {
             let place = self.projection[column];
-            sieve = Some(Arc::new(Sieve::among(sieve.as_deref(), place, &keys)));
+            row_filter = Some(Arc::new(RowFilter::among(row_filter.as_deref(), place, &keys)));
         }
-        self.chunks.sieve = sieve;
+        self.chunks.row_filter = row_filter;
         self
     }
 
     /// A chunk restricted to the rows that pass the filter, if they are few; `None` if no row
     /// passes. If they are many, the check is skipped for some chunks.
-    fn sieved(&self, chunk: ChunkView, unsieved: &mut usize) -> Option<ChunkView> {
-        let Some(sieve) = &self.chunks.sieve else { return Some(chunk) };
-        if !self.among.is_nothing() && !sieve.may_concern(&chunk) {
+    fn row_filtered(&self, chunk: ChunkView, not_row_filtered: &mut usize) -> Option<ChunkView> {
+        let Some(row_filter) = &self.chunks.row_filter else { return Some(chunk) };
+        if !self.among.is_nothing() && !row_filter.may_concern(&chunk) {
             return None;
         }
         if chunk.chosen().is_some() {
             return Some(chunk);
         }
-        if let Some(fewer) = unsieved.checked_sub(1) {
-            *unsieved = fewer;
+        if let Some(fewer) = not_row_filtered.checked_sub(1) {
+            *not_row_filtered = fewer;
             return Some(chunk);
         }
-        match sieve.passing(&chunk, chunk.live_rows() / SIEVED_ROWS) {
+        match row_filter.passing(&chunk, chunk.live_rows() / SIEVED_ROWS) {
             Ok(Some(passing)) => (!passing.is_empty()).then(|| chunk.narrowed(passing)),
             Ok(None) => {
-                *unsieved = UNSIEVED_CHUNKS;
+                *not_row_filtered = UNSIEVED_CHUNKS;
                 Some(chunk)
             }
             // The filter above reports the error, if it evaluates the row.

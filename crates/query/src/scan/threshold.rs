@@ -34,15 +34,15 @@ use thalweg_store::ChunkView;
 use super::sort_key::column_of_key;
 use super::{Chunks, ShardScan, pruning};
 use crate::plan::RECOMPUTED;
-use crate::reduce::column_below;
+use crate::semi_join_filters::column_below;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
 /// The pass. It must run after those that move sorts.
 #[derive(Debug)]
-pub(crate) struct TellThresholds;
+pub(crate) struct PushDownThresholds;
 
-impl PhysicalOptimizerRule for TellThresholds {
+impl PhysicalOptimizerRule for PushDownThresholds {
     fn name(&self) -> &'static str {
         "tell_thresholds"
     }
@@ -62,14 +62,14 @@ impl PhysicalOptimizerRule for TellThresholds {
 
 /// Rewrites a plan so that its scans know the thresholds of sorts above them.
 pub(crate) fn with_thresholds(plan: Plan) -> Result<Plan> {
-    let told = plan.transform_up(|plan| {
+    let rewritten = plan.transform_up(|plan| {
         let input = plan.downcast_ref::<SortExec>().map(input_of).transpose()?.flatten();
         match input {
             Some(input) => Ok(Transformed::yes(plan.replace_children(vec![input], RECOMPUTED)?)),
             None => Ok(Transformed::no(plan)),
         }
     });
-    told.map(|told| told.data)
+    rewritten.map(|rewritten| rewritten.data)
 }
 
 /// A sort's threshold, by positions in its input's columns.
@@ -89,13 +89,13 @@ fn input_of(sort: &SortExec) -> Result<Option<Plan>> {
     let columns = sort.expr().iter().map(|by| column_of_key(&by.expr));
     let Some(columns) = columns.collect::<Option<Vec<usize>>>() else { return Ok(None) };
     let descending = sort.expr().first().options.descending;
-    tell(sort.input(), &columns, &Asked { filter, descending })
+    with_threshold(sort.input(), &columns, &Asked { filter, descending })
 }
 
 /// `columns` are positions in the plan's columns.
-fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
+fn with_threshold(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<ShardScan>() {
-        return Ok(scan.until(columns, asked)?.map(|scan| Arc::new(scan) as Plan));
+        return Ok(scan.with_shared_threshold(columns, asked)?.map(|scan| Arc::new(scan) as Plan));
     }
     let below = columns.iter().map(|column| column_below(plan, *column));
     let Some(below) = below.collect::<Option<Vec<_>>>() else { return Ok(None) };
@@ -108,8 +108,10 @@ fn tell(plan: &Plan, columns: &[usize], asked: &Asked) -> Result<Option<Plan>> {
     }
     let columns: Vec<usize> = below.into_iter().map(|(_, column)| column).collect();
     let mut children: Vec<Plan> = plan.children().into_iter().cloned().collect();
-    let Some(told) = tell(&children[side], &columns, asked)? else { return Ok(None) };
-    children[side] = told;
+    let Some(rewritten) = with_threshold(&children[side], &columns, asked)? else {
+        return Ok(None);
+    };
+    children[side] = rewritten;
     Arc::clone(plan).replace_children(children, RECOMPUTED).map(Some)
 }
 
@@ -119,7 +121,7 @@ pub(super) struct Threshold(Arc<dyn PhysicalExpr>);
 
 impl ShardScan {
     /// A copy of the scan for a sort by these of its columns; `None` if nothing can be left out.
-    fn until(&self, columns: &[usize], asked: &Asked) -> Result<Option<ShardScan>> {
+    fn with_shared_threshold(&self, columns: &[usize], asked: &Asked) -> Result<Option<ShardScan>> {
         let stored: Vec<usize> = columns.iter().map(|column| self.projection[*column]).collect();
         let is_stored = stored.iter().all(|column| *column < self.table_columns);
         let sorts_by = asked.filter.children().len();

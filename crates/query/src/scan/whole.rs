@@ -129,7 +129,7 @@ impl ShardScan {
             }
         }
         let read = Arc::new(others);
-        let chunks = Chunks { kept: Arc::clone(&read), read, ..self.chunks.clone() };
+        let chunks = Chunks { unpruned: Arc::clone(&read), read, ..self.chunks.clone() };
         Some((taken, ShardScan { chunks, next: Arc::default(), ..self.clone() }))
     }
 }

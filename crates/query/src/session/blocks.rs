@@ -8,7 +8,7 @@ use super::Session;
 use crate::locks::Ending;
 use crate::outcome::Outcome;
 use crate::statement::{self, Control, Modes, Settings};
-use crate::workers::Unity;
+use crate::workers::AtomicScope;
 
 const NO_BLOCK: &str = "there is no transaction in progress";
 
@@ -25,7 +25,7 @@ pub(super) struct Block {
     pub(super) has_looked: bool,
     /// True if a statement that did more than take locks has read it.
     has_read: bool,
-    unity: Unity,
+    atomic_scope: AtomicScope,
     /// The value of `now()` in the block, in microseconds since 1970.
     pub(super) began_micros: i64,
     /// True if a statement had an `ON CONFLICT` clause.
@@ -97,11 +97,11 @@ impl Session {
             let warning = "there is already a transaction in progress";
             return Ok(outcome.with_warning(SqlState::ACTIVE_TRANSACTION, warning));
         }
-        self.open_block(self.settings.modes().with(modes)?, Unity::Whole);
+        self.open_block(self.settings.modes().with(modes)?, AtomicScope::Whole);
         Ok(outcome)
     }
 
-    pub(super) fn open_block(&mut self, modes: Modes, unity: Unity) {
+    pub(super) fn open_block(&mut self, modes: Modes, atomic_scope: AtomicScope) {
         let transaction = Transaction::new(self.database.shared.engine.snapshot());
         self.block = Some(Block {
             beginning: transaction.clone(),
@@ -110,7 +110,7 @@ impl Session {
             settings: self.settings.clone(),
             has_looked: false,
             has_read: false,
-            unity,
+            atomic_scope,
             began_micros: self.database.env().clock.now_micros(),
             has_upserts: false,
             _locks: self.locks.begin(),
@@ -127,7 +127,7 @@ impl Session {
         }
         let ended = self.end(commit).await?;
         if chain {
-            self.open_block(modes, Unity::Whole);
+            self.open_block(modes, AtomicScope::Whole);
         }
         if implicit {
             return Ok(ended.with_warning(SqlState::NO_ACTIVE_TRANSACTION, NO_BLOCK));
@@ -150,7 +150,7 @@ impl Session {
         };
         let ended = match block.transaction {
             Some(transaction) if commit => {
-                let committed = self.commit(transaction, None, block.unity).await;
+                let committed = self.commit(transaction, None, block.atomic_scope).await;
                 committed.map(|()| true).map_err(|error| match block.has_upserts {
                     true => lost_upsert(error),
                     false => error,

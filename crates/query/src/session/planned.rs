@@ -14,13 +14,13 @@ use thalweg_types::Result;
 
 use super::Session;
 use crate::cancel::Cancels;
-use crate::catalog::{Standing, Wish};
+use crate::catalog::{SettingRequest, StatementContext};
 use crate::database::Database;
-use crate::forms::RowForm;
 use crate::memory;
 use crate::panics::caught;
 use crate::planner::Planner;
 use crate::planning::is_long;
+use crate::row_forms::RowForm;
 use crate::stack::with_room;
 use crate::statement::{Execution, Scope, Settings, plan_text};
 
@@ -32,7 +32,7 @@ pub(super) type Work<T> =
     Box<dyn for<'e, 'x> FnOnce(&'e mut Execution<'x>) -> BoxFuture<'e, Result<T>> + Send>;
 
 /// The parts of its session that a statement's work needs.
-struct Lent {
+struct SessionParts {
     database: Database,
     planner: Planner,
     state: SessionState,
@@ -51,7 +51,7 @@ struct Done<T> {
     settings: Settings,
 }
 
-impl Lent {
+impl SessionParts {
     async fn work<T>(mut self, work: Work<T>) -> Done<T> {
         let result = {
             let mut execution = Execution {
@@ -130,16 +130,16 @@ impl Session {
         work: Work<T>,
     ) -> Result<(T, Transaction)> {
         let planner = self.database.shared.planners.take();
-        let lent = self.lent(planner, transaction, sql)?;
-        let working = self.on_planning_thread(async move { Ok(lent.work(work).await) });
+        let session_parts = self.session_parts(planner, transaction, sql)?;
+        let working = self.on_planning_thread(async move { Ok(session_parts.work(work).await) });
         let done = self.cancels.run(working).await?;
         let Done { result, planner, settings } = done;
         self.settings = settings;
         let transaction = planner.names.take();
-        let wishes = planner.names.take_wishes();
+        let setting_requests = planner.names.take_setting_requests();
         self.database.shared.planners.give_back(planner);
         let done = result?;
-        for Wish { name, value, scope } in wishes {
+        for SettingRequest { name, value, scope } in setting_requests {
             if scope == Scope::Session || self.block.is_some() {
                 self.settings.set_for(scope, &name, &value)?;
             }
@@ -170,13 +170,18 @@ impl Session {
         })
     }
 
-    fn lent(&self, planner: Planner, transaction: Transaction, sql: &str) -> Result<Lent> {
-        let standing = Standing {
+    fn session_parts(
+        &self,
+        planner: Planner,
+        transaction: Transaction,
+        sql: &str,
+    ) -> Result<SessionParts> {
+        let statement_context = StatementContext {
             database: Arc::clone(&self.database.shared),
             settings: self.settings.clone(),
             facts: Arc::clone(&self.facts),
         };
-        planner.names.show(transaction, standing);
+        planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);
         if let Some(block) = &self.block {
             let now_micros = self.database.env().clock.now_micros();
@@ -185,7 +190,7 @@ impl Session {
         if let Some(bytes) = self.settings.query_memory() {
             state = memory::limited(&state, bytes).map_err(|error| from_datafusion(error, sql))?;
         }
-        Ok(Lent {
+        Ok(SessionParts {
             database: self.database.clone(),
             planner,
             state,

@@ -9,7 +9,7 @@ use crate::outcome::Outcome;
 use crate::panics::caught_at_once;
 use crate::point::Point;
 use crate::prepared::Prepared;
-use crate::workers::Unity;
+use crate::workers::AtomicScope;
 
 impl Session {
     /// The rows of a prepared query for few rows, without a wait. `None` if it is another query, or
@@ -43,7 +43,7 @@ impl Session {
         let Some(workers) = self.database.shared.workers.get().cloned() else { return Ok(None) };
         let is_given = prepared.parameters().len() == values.len();
         let Some(point) = prepared.point().filter(|_| is_given) else { return Ok(None) };
-        let Some(transaction) = self.sight() else { return Ok(None) };
+        let Some(transaction) = self.visibility() else { return Ok(None) };
         // The transaction's own changes to rows and tables need a plan.
         let catalog = transaction.catalog();
         let is_permitted = point.is_permitted(catalog, self.settings.identity.current);
@@ -60,7 +60,7 @@ impl Session {
         // unchanged there.
         let snapshot = self.database.shared.engine.snapshot();
         match point.is_about(snapshot.catalog()) {
-            true => point.told(&found.values).map(Some),
+            true => point.outcome_of_values(&found.values).map(Some),
             false => Ok(None),
         }
     }
@@ -83,7 +83,7 @@ impl Session {
             let Some((outcome, transaction)) = self.point_alone(prepared, point, values)? else {
                 return Ok(None);
             };
-            match self.commit(transaction, None, Unity::EachWorker).await {
+            match self.commit(transaction, None, AtomicScope::EachWorker).await {
                 Ok(()) => return Ok(Some(outcome)),
                 // Another transaction was first: this one reads the row again.
                 Err(error) if error.state() == SqlState::SERIALIZATION_FAILURE => {}

@@ -19,7 +19,7 @@ use super::create::{
     add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,
     set_default,
 };
-use super::found::replace;
+use super::found_rows::replace;
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
 use super::update::{Assignments, with_row_ids};
@@ -170,7 +170,7 @@ fn default_value(execution: &Execution<'_>, column: &Column) -> Result<(ArrayRef
     let null = || new_null_array(column_field(column).data_type(), 1);
     let Some(text) = &column.default else { return Ok((null(), false)) };
     let nothing = DFSchema::empty();
-    let logical = execution.told(execution.state.create_logical_expr(text, &nothing))?;
+    let logical = execution.translate(execution.state.create_logical_expr(text, &nothing))?;
     if logical.is_volatile() {
         return Ok((null(), true));
     }
@@ -197,7 +197,7 @@ async fn read(
     let alias = Ident::with_quote('"', target.schema().name.as_str());
     let from = vec![with_row_ids(target, &alias)];
     let query = ast_tools::select(assignments.projection(target, &alias), from, None);
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
     Ok(plan::collect(&execution.state, planned, execution.sql).await?.1)
 }
 
@@ -460,7 +460,7 @@ async fn any_row(execution: &Execution<'_>, target: &Target, condition: &str) ->
     let (namespace, name) = (&target.schema().namespace, &target.schema().name);
     let text =
         format!("SELECT 1 FROM {}.{} WHERE {condition} LIMIT 1", quoted(namespace), quoted(name));
-    let planned = execution.told(plan::query_text(&execution.state, &text).await)?;
+    let planned = execution.translate(plan::query_text(&execution.state, &text).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, &text).await?;
     Ok(batches.iter().any(|batch| batch.num_rows() > 0))
 }

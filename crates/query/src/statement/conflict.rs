@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_store::TableState;
 use thalweg_types::{Error, Key, Result, RowId, SqlState, TableSchema};
 
-use super::found::{concat, replace};
+use super::found_rows::{concat, replace};
 use super::rows::values_of;
 use super::update::Assignments;
 use super::{Execution, Target, ast_tools, folded};
@@ -88,7 +88,7 @@ impl Conflicts {
         for key in &self.keys {
             holders.push(held.look_up(execution, &state, target, key, &rows).await?);
         }
-        let Fates { free, taken } = self.fates(holders, target, &rows)?;
+        let KeyConflicts { free, taken } = self.key_conflicts(holders, target, &rows)?;
         let inserted = take(&rows, free.into_iter())?;
         let updated = match &self.update {
             Some(update) if !taken.is_empty() => {
@@ -107,26 +107,27 @@ impl Conflicts {
     }
 
     /// For each row, tests whether its key is taken by an existing row or by one before it.
-    fn fates(
+    fn key_conflicts(
         &self,
         holders: Vec<Vec<Option<RowId>>>,
         target: &Target,
         rows: &RecordBatch,
-    ) -> Result<Fates> {
+    ) -> Result<KeyConflicts> {
         let mut keys = Vec::with_capacity(self.keys.len());
         for (key, holders) in self.keys.iter().zip(holders) {
             keys.push((KeyValues::of(target, key, rows)?, holders));
         }
         let mut given: Vec<HashSet<Row<'_>>> = vec![HashSet::new(); keys.len()];
         let mut held = HashSet::new();
-        let mut fates = Fates { free: Vec::with_capacity(rows.num_rows()), taken: Vec::new() };
+        let mut key_conflicts =
+            KeyConflicts { free: Vec::with_capacity(rows.num_rows()), taken: Vec::new() };
         for row in 0..rows.num_rows() {
             let values = || keys.iter().map(|(values, _)| values.at(row)).zip(&given);
             if let Some(holder) = keys.iter().find_map(|(_, holders)| holders[row]) {
                 if self.update.is_some() && !held.insert(holder) {
                     return Err(second_time());
                 }
-                fates.taken.push((row as u32, holder));
+                key_conflicts.taken.push((row as u32, holder));
             } else if values().any(|(value, given)| value.is_some_and(|v| given.contains(&v))) {
                 if self.update.is_some() {
                     return Err(second_time());
@@ -135,10 +136,10 @@ impl Conflicts {
                 for ((values, _), given) in keys.iter().zip(&mut given) {
                     given.extend(values.at(row));
                 }
-                fates.free.push(row as u32);
+                key_conflicts.free.push(row as u32);
             }
         }
-        Ok(fates)
+        Ok(key_conflicts)
     }
 }
 
@@ -247,7 +248,7 @@ impl Visitor for UnqualifiedNames<'_> {
 }
 
 /// The rows to insert and to update. Rows in neither list are skipped.
-struct Fates {
+struct KeyConflicts {
     free: Vec<u32>,
     /// Pairs of a row and the existing row with its key.
     taken: Vec<(u32, RowId)>,
@@ -271,8 +272,8 @@ async fn apply(
     let name = Ident::with_quote('"', target.schema().name.as_str());
     let alias = alias.unwrap_or(&name);
     let excluded = Ident::with_quote('"', "excluded");
-    execution.names.lend("existing", mem_table(existing)?);
-    execution.names.lend("excluded", mem_table(proposed)?);
+    execution.names.register_temporary("existing", mem_table(existing)?);
+    execution.names.register_temporary("excluded", mem_table(proposed)?);
 
     let assignments = Assignments::of(target, &update.assignments)?;
     assignments.stay_in_place(execution, target)?;
@@ -297,7 +298,7 @@ async fn apply(
         ],
         Some(selection),
     );
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     let rows = replace(execution, target, batches).await?;
     concat(target.schema(), &rows)

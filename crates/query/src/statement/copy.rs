@@ -24,10 +24,10 @@ use crate::Unit as ProgressUnit;
 use crate::cancel::on_own_thread;
 use crate::copy_in::CopyIn;
 use crate::database::Database;
-use crate::forms::RowForm;
 use crate::loader::{Loaded, Loader};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::plan;
+use crate::row_forms::RowForm;
 
 /// Number of rows in each file of a directory.
 const ROWS_A_FILE: usize = 4_194_304;
@@ -135,7 +135,7 @@ fn refuse_repeated(columns: &[Ident]) -> Result<()> {
 }
 
 /// The columns of a file or a client, and the shaper that makes rows of the table from them.
-fn given(
+fn columns_and_shaper(
     execution: &Execution<'_>,
     target: &Target,
     columns: &[Ident],
@@ -175,7 +175,7 @@ async fn with_client(
     let mut options = ReadOptions::from_copy(options)?;
     options.format.get_or_insert(Format::Text);
     let target = Target::find(&execution.names.catalog(), table_name)?;
-    let (schema, shaper) = given(execution, &target, columns)?;
+    let (schema, shaper) = columns_and_shaper(execution, &target, columns)?;
     let (database, goes_ahead) = (execution.database, execution.goes_ahead);
     let copy = CopyIn::new(database, target, schema, options, shaper, goes_ahead);
     Ok(Outcome::done(Tag::Copy(0)).with_copy(Copy::In(Box::new(copy))))
@@ -188,8 +188,8 @@ async fn to_the_client(
     source: &CopySource,
     options: WriteOptions,
 ) -> Result<Outcome> {
-    let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
-    let physical = execution.told(plan::physical(&execution.state, &planned.plan).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query_of(source)?).await)?;
+    let physical = execution.translate(plan::physical(&execution.state, &planned.plan).await)?;
     let schema = plan::renamed(&physical.schema(), &planned);
     let workers = execution.database.shared.workers.get();
     let workers = workers.filter(|_| matches!(execution.form, RowForm::DataRows(_)));
@@ -211,7 +211,7 @@ async fn from_files(
     path: &Path,
     options: &ReadOptions,
 ) -> Result<Outcome> {
-    let (wanted, shaper) = given(execution, target, columns)?;
+    let (wanted, shaper) = columns_and_shaper(execution, target, columns)?;
     let reader = thalweg_formats::open(path, &wanted, options, RowId::CHUNK_ROWS)?;
 
     let progress = Arc::clone(&execution.database.shared.progress);
@@ -346,7 +346,7 @@ async fn to_files(
     path: &Path,
     options: &WriteOptions,
 ) -> Result<Outcome> {
-    let planned = execution.told(plan::query(&execution.state, query_of(source)?).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query_of(source)?).await)?;
     let (schema, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
     let files = Files::new(path, schema, options)?;
     let (sender, receiver) = channel(BATCHES_AHEAD);

@@ -78,7 +78,7 @@ async fn table_as(
     name: &QualifiedName,
     query: &Query,
 ) -> Result<Outcome> {
-    let planned = execution.told(plan::query(&execution.state, query.clone()).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query.clone()).await)?;
     let (source, mut batches) = plan::stream(&execution.state, planned, execution.sql).await?;
     let mut definition = Definition::of(create, execution)?;
     let given: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
@@ -130,7 +130,7 @@ async fn keeps_columns(
     let all = format!("SELECT * FROM {}.{}", quoted(&view.namespace), quoted(&view.name));
     // A view that can no longer be planned has no columns to keep.
     let Ok(planned) = plan::query_text(&execution.state, &all).await else { return Ok(()) };
-    let old = execution.told(plan::schema(&execution.state, &planned).await)?;
+    let old = execution.translate(plan::schema(&execution.state, &planned).await)?;
     let refused = |message: String| Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
     if names.len() < planned.names.len() {
         return refused("cannot drop columns from view".to_owned());
@@ -159,7 +159,7 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
     let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
     // An invalid view is refused now, not when it is used.
     let planned =
-        execution.told(plan::query(&execution.state, create.query.as_ref().clone()).await)?;
+        execution.translate(plan::query(&execution.state, create.query.as_ref().clone()).await)?;
     if columns.len() > planned.names.len() {
         let message = "CREATE VIEW specifies more column names than columns";
         return Err(Error::new(SqlState::SYNTAX_ERROR, message));
@@ -179,7 +179,7 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
         return Ok(Outcome::command("CREATE VIEW").with_notice(notice));
     }
     if create.or_replace && matches!(existing, Some(Object::View(_))) {
-        let new = execution.told(plan::schema(&execution.state, &planned).await)?;
+        let new = execution.translate(plan::schema(&execution.state, &planned).await)?;
         let names: Vec<String> = names.into_iter().cloned().collect();
         keeps_columns(execution, &name, &names, &new).await?;
     }
@@ -248,7 +248,7 @@ pub(super) async fn external_table(
     privileges::create(execution.names, change)?;
     // Unreadable files are refused now, not when the table is used.
     let look = format!("SELECT * FROM \"{}\".\"{}\" LIMIT 0", name.namespace, name.name);
-    execution.told(plan::query_text(&execution.state, &look).await)?;
+    execution.translate(plan::query_text(&execution.state, &look).await)?;
     Ok(Outcome::command("CREATE EXTERNAL TABLE"))
 }
 

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result};
 
-use super::found::{Found, concat, give_way};
+use super::found_rows::{Found, concat, give_way};
 use super::returning::returning;
 use super::update::{Finding, target_of, with_row_ids};
 use super::{Execution, Target, ast_tools};
@@ -31,7 +31,7 @@ pub(super) async fn run(
 ) -> Result<Outcome> {
     let Finding { target, alias, mut query } = found(execution, delete)?;
     query.with = with.cloned();
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     let (mut found, mut deleted) = (Found::default(), Vec::new());
     for (place, batch) in batches.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 //! result.
 
 mod alternatives;
-mod spelled;
+mod syntactic_types;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ use thalweg_dialect::types::{NUMERIC_DEFAULT, arrow_field, from_field};
 use thalweg_types::{DataType, Result};
 
 use self::alternatives::Alternatives;
-use self::spelled::Spelled;
+use self::syntactic_types::SyntacticTypes;
 use super::delete::target_table;
 use super::insert::is_default;
 use super::update::target_of;
-use super::{Execution, Target, ast_tools, changing_with, explain, folded, settings};
+use super::{Execution, Target, ast_tools, data_modifying_with, explain, folded, settings};
 use crate::locks;
 use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
@@ -93,7 +93,7 @@ fn widened(field: Field) -> Field {
 
 async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field>]) -> Result<()> {
     let Tree::Statement(statement) = tree else { return Ok(()) };
-    let _ = statement.visit(&mut Spelled { types });
+    let _ = statement.visit(&mut SyntacticTypes { types });
     let questions = questions(execution, statement, types)?;
     for mut question in questions {
         if types.iter().all(Option::is_some) {
@@ -351,10 +351,10 @@ async fn result(
                 returned(execution, change).await
             }
             SetExpr::Select(select) if select.into.is_some() => Ok(None),
-            _ if changing_with::changes(query) => {
-                let query = changing_with::part(execution, query).await?.query;
-                let planned = execution.told(plan::query(&execution.state, query).await)?;
-                execution.told(plan::schema(&execution.state, &planned).await).map(Some)
+            _ if data_modifying_with::changes(query) => {
+                let query = data_modifying_with::separate_changes(execution, query).await?.query;
+                let planned = execution.translate(plan::query(&execution.state, query).await)?;
+                execution.translate(plan::schema(&execution.state, &planned).await).map(Some)
             }
             _ => of_plan(execution, tree).await.map(Some),
         },
@@ -368,8 +368,8 @@ async fn result(
 }
 
 async fn of_plan(execution: &Execution<'_>, tree: Tree) -> Result<SchemaRef> {
-    let planned = execution.told(plan::statement(&execution.state, tree).await)?;
-    execution.told(plan::schema(&execution.state, &planned).await)
+    let planned = execution.translate(plan::statement(&execution.state, tree).await)?;
+    execution.translate(plan::schema(&execution.state, &planned).await)
 }
 
 /// The columns of `RETURNING`.
@@ -399,6 +399,6 @@ pub(super) async fn returned(
     let alias = alias.unwrap_or_else(|| Ident::with_quote('"', schema.name.as_str()));
     let from = ast_tools::table(crate::catalog::DATABASE, &schema.namespace, &schema.name, alias);
     let query = ast_tools::select(items.clone(), vec![from], None);
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
-    execution.told(plan::schema(&execution.state, &planned).await).map(Some)
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
+    execution.translate(plan::schema(&execution.state, &planned).await).map(Some)
 }

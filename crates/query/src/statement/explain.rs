@@ -42,8 +42,8 @@ pub(crate) async fn plan_text(
     };
     let Tree::Explain(explain) = tree else { return Err(Error::unsupported("such an EXPLAIN")) };
     let planned = plan::statement(&execution.state, *explain.statement).await;
-    let planned = execution.told(planned)?;
-    let physical = execution.told(plan::physical(&execution.state, &planned.plan).await)?;
+    let planned = execution.translate(planned)?;
+    let physical = execution.translate(plan::physical(&execution.state, &planned.plan).await)?;
     let mut text = BoundedText::new(bytes_max);
     let written = match change {
         Some(change) => writeln!(text, "{change}"),
@@ -68,19 +68,19 @@ pub(super) struct Explained {
 pub(super) fn of_change(execution: &Execution<'_>, tree: &Tree) -> Result<Option<Explained>> {
     let Tree::Explain(explain) = tree else { return Ok(None) };
     let Tree::Statement(inner) = explain.statement.as_ref() else { return Ok(None) };
-    let told = |what: &str, target: &Target| format!("{what}: {}", target.schema().name);
+    let description = |what: &str, target: &Target| format!("{what}: {}", target.schema().name);
     let (query, change) = match inner.as_ref() {
         Statement::Insert(insert) => {
             let (target, query) = insert::found(execution, insert)?;
-            (query, told("Insert", &target))
+            (query, description("Insert", &target))
         }
         Statement::Update(update) => {
             let found = update::found(execution, update)?;
-            (found.query, told("Update", &found.target))
+            (found.query, description("Update", &found.target))
         }
         Statement::Delete(delete) => {
             let found = delete::found(execution, delete)?;
-            (found.query, told("Delete", &found.target))
+            (found.query, description("Delete", &found.target))
         }
         _ => return Ok(None),
     };
@@ -107,6 +107,6 @@ fn beneath(change: &str, batch: &RecordBatch) -> RecordBatch {
         let plans = plans.iter().map(|plan| plan.map(indented));
         *last = Arc::new(plans.collect::<StringArray>()) as ArrayRef;
     }
-    let told = RecordBatch::try_new(batch.schema(), columns);
-    told.expect("the columns are of the types and the length that they were of")
+    let description = RecordBatch::try_new(batch.schema(), columns);
+    description.expect("the columns are of the types and the length that they were of")
 }

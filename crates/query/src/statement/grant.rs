@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     CascadeOption, Grant, Grantee, Ident, Privileges as Written, Revoke,
 };
 use thalweg_txn::{
-    Access, AccessChange, CatalogChange, Grant as Given, Privileges, RoleId, Securable,
+    Access, AccessChange, CatalogChange, Grant as OperatorMetrics, Privileges, RoleId, Securable,
 };
 use thalweg_types::{Error, Result, SqlState};
 
@@ -38,8 +38,12 @@ pub(super) fn grant(execution: &mut Execution<'_>, grant: &Grant) -> Result<Outc
         outcome.notices.extend(by.remark.map(Notice::from));
         for grantee in &grantees {
             let grantable = if grant.with_grant_option { by.privileges } else { Privileges::NONE };
-            let given =
-                Given { grantee: *grantee, grantor: by.role, privileges: by.privileges, grantable };
+            let given = OperatorMetrics {
+                grantee: *grantee,
+                grantor: by.role,
+                privileges: by.privileges,
+                grantable,
+            };
             change(execution, AccessChange::Grant { object: object.clone(), grant: given })?;
         }
     }

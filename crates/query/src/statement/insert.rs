@@ -130,7 +130,7 @@ impl Rows {
                     }
                 }
             }
-            literals::agree(values, &columns, target.schema())?;
+            literals::unify_literals(values, &columns, target.schema())?;
             if columns.is_empty() {
                 // VALUES (DEFAULT): one row without values, or several.
                 for row in &mut values.rows {
@@ -147,10 +147,11 @@ impl Rows {
     /// Plans the source. If the statement lists no columns, a query provides the first ones.
     async fn planned(self, execution: &Execution<'_>) -> Result<PlannedRows> {
         let Some(query) = self.query else {
-            let plan = execution.told(plan::query_text(&execution.state, "SELECT NULL").await)?;
+            let plan =
+                execution.translate(plan::query_text(&execution.state, "SELECT NULL").await)?;
             return Ok(PlannedRows { plan, columns: self.columns });
         };
-        let plan = execution.told(plan::query(&execution.state, query).await)?;
+        let plan = execution.translate(plan::query(&execution.state, query).await)?;
         let columns = match self.columns.is_empty() {
             true => self.columns,
             false => fit(self.columns, plan.names.len(), self.listed)?,

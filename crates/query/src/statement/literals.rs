@@ -7,7 +7,7 @@
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, SelectItem, UnaryOperator, Value, Values,
 };
-use thalweg_dialect::is_told_by_clock;
+use thalweg_dialect::depends_on_clock;
 use thalweg_dialect::parse::parse_type;
 use thalweg_types::{DataType, Error, Result, TableSchema};
 
@@ -39,7 +39,11 @@ fn kind_of(expr: &Expr) -> Option<Kind> {
 }
 
 /// Makes the literals of each column agree. `columns` are the targets, in the order of the values.
-pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema) -> Result<()> {
+pub(super) fn unify_literals(
+    values: &mut Values,
+    columns: &[usize],
+    table: &TableSchema,
+) -> Result<()> {
     for (place, column) in columns.iter().enumerate() {
         let given = || values.rows.iter().filter_map(move |row| row.content.get(place));
         let mut kinds = given().filter_map(kind_of);
@@ -61,14 +65,14 @@ pub(super) fn agree(values: &mut Values, columns: &[usize], table: &TableSchema)
 }
 
 /// The value of an assignment. A literal that depends on the time gets the column's type.
-pub(super) fn told(value: Expr, target: &DataType) -> Result<Expr> {
+pub(super) fn typed_literal(value: Expr, target: &DataType) -> Result<Expr> {
     match is_temporal(target) && is_by_clock(&value) {
         true => Ok(cast(value, sql_type(target)?)),
         false => Ok(value),
     }
 }
 
-/// Like [`told`], for the select list of a query whose rows go into `columns`.
+/// Like [`typed_literal`], for the select list of a query whose rows go into `columns`.
 pub(super) fn told_items(
     items: &mut [SelectItem],
     columns: &[usize],
@@ -104,9 +108,9 @@ fn is_by_clock(value: &Expr) -> bool {
     };
     match &value.value {
         Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => {
-            is_told_by_clock(text)
+            depends_on_clock(text)
         }
-        Value::DollarQuotedString(quoted) => is_told_by_clock(&quoted.value),
+        Value::DollarQuotedString(quoted) => depends_on_clock(&quoted.value),
         _ => false,
     }
 }

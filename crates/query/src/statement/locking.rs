@@ -59,7 +59,7 @@ pub(super) async fn run(execution: &Execution<'_>, query: &Query) -> Result<Outc
     if !execution.in_block {
         // The transaction ends with the statement, so nothing can happen in between.
         *query.body = SetExpr::Select(plain);
-        let planned = execution.told(plan::query(&execution.state, query).await)?;
+        let planned = execution.translate(plan::query(&execution.state, query).await)?;
         let (schema, rows) = plan::stream(&execution.state, planned, execution.sql).await?;
         return Ok(Outcome::rows(schema, rows, Tag::Select));
     }
@@ -67,7 +67,7 @@ pub(super) async fn run(execution: &Execution<'_>, query: &Query) -> Result<Outc
         let place = ast_tools::column(&table.alias, ROW_ID);
         select.projection.push(ast_tools::named(place, &format!("{LOCKED}{number}")));
     }
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
     let (schema, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     for (number, table) in locked.iter().enumerate() {
         let (place, _) = schema

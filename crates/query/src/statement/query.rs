@@ -12,16 +12,16 @@ use thalweg_dialect::parse::Parsed;
 use thalweg_dialect::rewrite::without_marks;
 use thalweg_types::{Error, Result};
 
-use super::{Execution, changing_with, create, delete, insert, locking, update};
+use super::{Execution, create, data_modifying_with, delete, insert, locking, update};
 use crate::locks;
 use crate::outcome::{BatchStream, Outcome, Tag};
 use crate::plan;
 
 pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     let statement = parsed.statement.clone();
-    let planned = execution.told(plan::statement(&execution.state, statement).await)?;
+    let planned = execution.translate(plan::statement(&execution.state, statement).await)?;
     let explains = matches!(planned.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
-    let physical = execution.told(plan::physical(&execution.state, &planned.plan).await)?;
+    let physical = execution.translate(plan::physical(&execution.state, &planned.plan).await)?;
     let schema = plan::renamed(&physical.schema(), &planned);
     let workers = execution.database.shared.workers.get();
     if let Some(workers) = workers
@@ -59,7 +59,7 @@ pub(crate) fn only_reads(tree: &Tree) -> bool {
         SetExpr::Select(select) => select.into.is_none() && !locks::are_calls(&select.projection),
         _ => true,
     };
-    reads && query.locks.is_empty() && !changing_with::changes(query)
+    reads && query.locks.is_empty() && !data_modifying_with::changes(query)
 }
 
 /// A query, or `WITH … INSERT`, `UPDATE` or `DELETE`, which the parser represents as queries.
@@ -68,8 +68,8 @@ pub(super) async fn run_or_change(
     query: &Query,
     parsed: &Parsed,
 ) -> Result<Outcome> {
-    if changing_with::changes(query) {
-        return changing_with::run(execution, query).await;
+    if data_modifying_with::changes(query) {
+        return data_modifying_with::run(execution, query).await;
     }
     match query.body.as_ref() {
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) => {

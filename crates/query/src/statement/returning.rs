@@ -22,12 +22,12 @@ pub(super) async fn returning(
 ) -> Result<Outcome> {
     let table = MemTable::try_new(rows.schema(), vec![vec![rows]])
         .map_err(|error| Error::internal("changed rows cannot be shown").with_source(error))?;
-    execution.names.lend("changed", Arc::new(table));
+    execution.names.register_temporary("changed", Arc::new(table));
     let own = Ident::with_quote('"', target.schema().name.as_str());
     let alias = alias.cloned().unwrap_or(own);
     let from = ast_tools::table(TEMPORARY, TEMPORARY, "changed", alias);
     let query = ast_tools::select(items.to_vec(), vec![from], None);
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
     let (schema, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     Ok(Outcome::batches(schema, batches, tag))
 }

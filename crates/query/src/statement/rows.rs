@@ -71,7 +71,7 @@ impl Shaper {
             };
             sources.push(source);
         }
-        let whole = DFSchema::try_from(Arc::clone(&schema)).map_err(told)?;
+        let whole = DFSchema::try_from(Arc::clone(&schema)).map_err(translate_error)?;
         let mut checks = Vec::with_capacity(table.checks.len());
         for check in &table.checks {
             checks.push((check.name.clone(), compile(state, &check.expression, &whole)?));
@@ -115,7 +115,7 @@ impl Shaper {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-            .map_err(|error| told(error.into()))?;
+            .map_err(|error| translate_error(error.into()))?;
         self.check(&batch)?;
         Ok(batch)
     }
@@ -137,7 +137,7 @@ impl Shaper {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(given.num_rows()));
         RecordBatch::try_new_with_options(Arc::clone(&self.given_schema), columns, &options)
-            .map_err(|error| told(error.into()))
+            .map_err(|error| translate_error(error.into()))
     }
 
     /// The schema of the result of [`shape_given`](Self::shape_given).
@@ -153,8 +153,8 @@ impl Shaper {
     /// The first constraint that does not hold for whole rows.
     pub(crate) fn check(&self, batch: &RecordBatch) -> Result<()> {
         for (name, expression) in &self.checks {
-            let value = expression.evaluate(batch).map_err(told)?;
-            let holds = value.into_array(batch.num_rows()).map_err(told)?;
+            let value = expression.evaluate(batch).map_err(translate_error)?;
+            let holds = value.into_array(batch.num_rows()).map_err(translate_error)?;
             let holds = holds.as_boolean();
             // NULL passes: a check refuses only false.
             let broken = (0..holds.len()).find(|row| holds.is_valid(*row) && !holds.value(*row));
@@ -190,8 +190,8 @@ pub(super) fn compile(
     text: &str,
     schema: &DFSchema,
 ) -> Result<Arc<dyn PhysicalExpr>> {
-    let expression = state.create_logical_expr(text, schema).map_err(told)?;
-    let expression = with_operand_types(expression, schema).map_err(told)?;
+    let expression = state.create_logical_expr(text, schema).map_err(translate_error)?;
+    let expression = with_operand_types(expression, schema).map_err(translate_error)?;
     // `now()` and similar functions are constant within a statement. Only the simplifier replaces
     // them.
     let context = SimplifyContext::builder()
@@ -204,8 +204,8 @@ pub(super) fn compile(
         .coerce(expression, schema)
         .and_then(|expression| simplifier.simplify(expression))
         .and_then(|expression| guarded_expression(expression, schema))
-        .map_err(told)?;
-    state.create_physical_expr(expression, schema).map_err(told)
+        .map_err(translate_error)?;
+    state.create_physical_expr(expression, schema).map_err(translate_error)
 }
 
 fn default_expression(
@@ -227,9 +227,9 @@ pub(super) fn evaluate_default(
     let nothing = Arc::new(Schema::empty());
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let input = RecordBatch::try_new_with_options(Arc::clone(&nothing), Vec::new(), &options)
-        .map_err(|error| told(error.into()))?;
+        .map_err(|error| translate_error(error.into()))?;
     let value = expression.evaluate(&input).and_then(|value| value.into_array(rows));
-    let value = value.map_err(told)?;
+    let value = value.map_err(translate_error)?;
     let field = Field::new(&column.name, value.data_type().clone(), true);
     assign(&value, &field, column)
 }
@@ -283,6 +283,6 @@ pub(super) fn values_of(columns: &[ArrayRef], row: usize) -> String {
     values.join(", ")
 }
 
-fn told(error: datafusion::error::DataFusionError) -> Error {
+fn translate_error(error: datafusion::error::DataFusionError) -> Error {
     from_datafusion(error, "")
 }

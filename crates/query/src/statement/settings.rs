@@ -1,7 +1,7 @@
 //! `SET` and `SHOW`.
 
 mod modes;
-mod remembered;
+mod stored;
 mod units;
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use self::modes::LEVELS;
 pub(crate) use self::modes::Modes;
-use self::remembered::{QUERY_MEMORY, REMEMBERED};
+use self::stored::{QUERY_MEMORY, REMEMBERED};
 use super::{Execution, folded, less_isolated, role};
 use crate::Durability;
 use crate::outcome::{Outcome, Tag};
@@ -139,7 +139,7 @@ impl Settings {
 
     /// Memory limit of a statement for sorting, joining and grouping, in bytes.
     pub(crate) fn query_memory(&self) -> Option<usize> {
-        let kilobytes = remembered::kilobytes(&self.get(QUERY_MEMORY)?)?;
+        let kilobytes = stored::kilobytes(&self.get(QUERY_MEMORY)?)?;
         (kilobytes > 0).then(|| usize::try_from(kilobytes * 1024).unwrap_or(usize::MAX))
     }
 
@@ -256,11 +256,11 @@ impl Settings {
                     fan_in.map_err(|()| invalid(&name, value, "sync, async and hybrid"))?;
             }
             "relay" => {
-                let flag = remembered::flag(value).ok_or_else(|| no_flag(&name))?;
+                let flag = stored::flag(value).ok_or_else(|| no_flag(&name))?;
                 self.gathering.relays = flag == "on";
             }
             "together" => {
-                let flag = remembered::flag(value).ok_or_else(|| no_flag(&name))?;
+                let flag = stored::flag(value).ok_or_else(|| no_flag(&name))?;
                 self.gathering.together = flag == "on";
             }
             "stages" => {
@@ -486,7 +486,7 @@ fn show_all(execution: &Execution<'_>) -> Result<Outcome> {
 pub(super) async fn show_tables(execution: &Execution<'_>) -> Result<Outcome> {
     let text = "SELECT table_schema, table_name, table_type FROM information_schema.tables \
                 WHERE table_schema <> 'information_schema' ORDER BY 1, 2";
-    let planned = execution.told(plan::query_text(&execution.state, text).await)?;
+    let planned = execution.translate(plan::query_text(&execution.state, text).await)?;
     let (schema, rows) = plan::stream(&execution.state, planned, text).await?;
     Ok(Outcome::rows(schema, rows, Tag::Other("SHOW".to_owned())))
 }

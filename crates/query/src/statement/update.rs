@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Identity, Result, SqlState};
 
-use super::found::{concat, replace};
+use super::found_rows::{concat, replace};
 use super::returning::returning;
 use super::{Execution, Target, ast_tools, folded, literals};
 use crate::catalog::WITH_ROW_IDS;
@@ -23,7 +23,7 @@ pub(super) async fn run(
 ) -> Result<Outcome> {
     let Finding { target, alias, mut query } = found(execution, update)?;
     query.with = with.cloned();
-    let planned = execution.told(plan::query(&execution.state, query).await)?;
+    let planned = execution.translate(plan::query(&execution.state, query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, execution.sql).await?;
     let rows = replace(execution, &target, batches).await?;
     let tag = Tag::Update(rows.iter().map(|rows| rows.num_rows() as u64).sum());
@@ -222,7 +222,7 @@ fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
         return Err(Error::new(SqlState::GENERATED_ALWAYS, message));
     }
     match (&column.default, default) {
-        (_, false) => literals::told(value, &column.data_type),
+        (_, false) => literals::typed_literal(value, &column.data_type),
         (Some(text), true) => ast_tools::expression(text),
         (None, true) => ast_tools::expression("NULL"),
     }

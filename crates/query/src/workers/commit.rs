@@ -7,7 +7,8 @@ use thalweg_txn::{Catalog, CatalogChange, Durability, Transaction, no_table};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 
 use super::{
-    Consent, Definition, Load, NAMESPACE, Unity, Workers, Write, journal, lies_on_workers,
+    AtomicScope, Definition, DefinitionQuorum, Load, NAMESPACE, Workers, Write, journal,
+    lies_on_workers,
 };
 use crate::database::DatabaseShared;
 
@@ -16,7 +17,7 @@ pub(crate) async fn commit(
     shared: &Arc<DatabaseShared>,
     workers: &Arc<dyn Workers>,
     mut transaction: Transaction,
-    unity: Unity,
+    atomic_scope: AtomicScope,
     durability: Durability,
 ) -> Result<()> {
     let writes = take_writes(&mut transaction)?;
@@ -41,7 +42,7 @@ pub(crate) async fn commit(
     }
     match writes.is_empty() {
         true => Ok(()),
-        false => workers.write(writes, unity, durability).await,
+        false => workers.write(writes, atomic_scope, durability).await,
     }
 }
 
@@ -111,11 +112,11 @@ async fn define(
         may_define(&before, change)?;
     }
     let looks = changes.iter().any(|change| looks_at_rows(&before, change));
-    let consent = if looks { Consent::Owners } else { Consent::Reachable };
+    let quorum = if looks { DefinitionQuorum::Owners } else { DefinitionQuorum::Reachable };
     let turn = Arc::clone(&shared.defining).lock_owned().await;
     let number = shared.definitions.load(Ordering::Acquire) + 1;
     let definition = Definition::new(number, changes);
-    workers.can_define(&definition, consent).await?;
+    workers.can_define(&definition, quorum).await?;
     journal::append(&mut transaction, &definition)?;
     // From here on the log decides, and all nodes are informed even if the caller is gone.
     let (deciding, workers) = (Arc::clone(shared), Arc::clone(workers));

@@ -164,7 +164,7 @@ pub(crate) async fn raise_counters(execution: &Execution<'_>, target: &Target) -
         quoted(&schema.namespace),
         quoted(&schema.name)
     );
-    let planned = execution.told(plan::query_text(&execution.state, &query).await)?;
+    let planned = execution.translate(plan::query_text(&execution.state, &query).await)?;
     let (_, batches) = plan::collect(&execution.state, planned, &query).await?;
     let counters = execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
     for batch in batches.iter().filter(|batch| batch.num_rows() > 0) {

@@ -1,16 +1,16 @@
 //! The functions that a worker's database provides to gateways.
 
-mod again;
+mod cached_plans;
 mod keyed;
-mod places;
-mod possible;
-mod sights;
+mod row_handles;
+mod shard_statistics;
 #[cfg(test)]
 mod tests;
+mod write_checks;
 
-pub use again::ShardPlan;
+pub use cached_plans::ShardPlan;
 pub use keyed::PackedRows;
-pub use sights::ShardSight;
+pub use shard_statistics::ShardStatistics;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,7 +31,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::prelude::SessionConfig;
 use futures::Stream;
 use thalweg_dialect::errors::external;
-use thalweg_dialect::stop::Stop;
+use thalweg_dialect::statement_control::StatementControl;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
     CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
@@ -40,13 +40,13 @@ use thalweg_txn::{
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
 use tokio::task::spawn_blocking;
 
-use self::places::Places;
+use self::row_handles::RowHandles;
 use super::{Definition, Holders, journal};
 use crate::database::Database;
 use crate::executor::Executor;
 use crate::fused::{self, FusedAggregate};
-use crate::kept::is_short;
 use crate::memory;
+use crate::plan_cache::is_short;
 use crate::planner::Planner;
 use crate::scan::{Purpose, ROW_ID, ShardScan, States, scan_schema, with_thresholds};
 use crate::task::without_functions;
@@ -64,7 +64,7 @@ pub struct Shards {
     /// Tables with rows that were written by key.
     written: Arc<keyed::WrittenTables>,
     /// Translates between row ids and row handles of gateways.
-    places: Places,
+    row_handles: RowHandles,
 }
 
 /// The rows and columns of a shard that a gateway asks for.
@@ -83,7 +83,7 @@ pub struct ShardRows {
     /// Row handles of rows that a transaction of the gateway deleted. They are left out.
     pub hidden: Vec<RowId>,
     /// True if the plan will be kept for other runs.
-    pub is_kept: bool,
+    pub is_cached: bool,
 }
 
 impl Database {
@@ -95,7 +95,7 @@ impl Database {
             database: self.clone(),
             others: Arc::new([]),
             written: Arc::default(),
-            places: Places::of_run(self.env().random.next_u64()),
+            row_handles: RowHandles::of_run(self.env().random.next_u64()),
         }
     }
 }
@@ -125,7 +125,7 @@ impl Shards {
     /// If there is no such table, a hidden row was changed meanwhile, or the databases have not
     /// followed the same definitions.
     fn states(&self, snapshot: &Snapshot, id: TableId, hidden: &[RowId]) -> Result<States> {
-        let hidden = self.places.rows(hidden);
+        let hidden = self.row_handles.rows(hidden);
         let first = without(snapshot.table(id).ok_or_else(dropped)?, &hidden)?;
         let others = self.others.iter().map(|other| {
             let other = other.shared.engine.snapshot().table(id).cloned();
@@ -233,11 +233,11 @@ impl Shards {
             filter,
             rows.limit,
             threads,
-            if rows.is_kept { Purpose::Parts } else { Purpose::Part },
+            if rows.is_cached { Purpose::Parts } else { Purpose::Part },
         )?;
         let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
         match rows.columns.contains(&None) {
-            true => as_places(scan, self.places.mask(rows.place_base)),
+            true => as_places(scan, self.row_handles.mask(rows.place_base)),
             false => Ok(scan),
         }
     }
@@ -291,7 +291,7 @@ impl Shards {
     /// the result ends the reading.
     pub fn take<M>(
         &self,
-        work: &Arc<Stop>,
+        work: &Arc<StatementControl>,
         making: M,
     ) -> impl Stream<Item = PlanResult<RecordBatch>> + Send + use<M>
     where
@@ -309,7 +309,7 @@ impl Shards {
         &self,
         mut config: SessionConfig,
         memory: Option<usize>,
-        work: &Arc<Stop>,
+        work: &Arc<StatementControl>,
     ) -> PlanResult<SessionState> {
         config.set_extension(Arc::clone(work));
         self.with_state(|state| {
@@ -344,11 +344,11 @@ impl Shards {
     /// # Errors
     /// If a key is taken, a row was changed meanwhile, a table was altered, or the log failed.
     pub async fn write(&self, changes: Vec<RowChanges>, durability: Durability) -> Result<()> {
-        let write_set = aside(self, changes, |shards, changes| {
+        let write_set = run_on_thread(self, changes, |shards, changes| {
             let snapshot = shards.database.shared.engine.snapshot();
             let mut write_set = WriteSet { snapshot: snapshot.lsn(), ..WriteSet::default() };
             for changes in changes {
-                write_set.tables.push(of_rows(&snapshot, shards.places, changes)?);
+                write_set.tables.push(of_rows(&snapshot, shards.row_handles, changes)?);
             }
             Ok(write_set)
         });
@@ -360,7 +360,8 @@ impl Shards {
     /// # Errors
     /// As [`write`](Self::write).
     pub async fn check(&self, changes: Vec<RowChanges>) -> Result<Vec<RowChanges>> {
-        aside(self, changes, |shards, changes| shards.can_write(&changes).map(|()| changes)).await
+        run_on_thread(self, changes, |shards, changes| shards.can_write(&changes).map(|()| changes))
+            .await
     }
 
     /// The rows that have these values in a key's columns, except those that a transaction of the
@@ -379,7 +380,7 @@ impl Shards {
     ) -> Result<Holders> {
         let snapshot = self.database.shared.engine.snapshot();
         let schema = table(&snapshot, id)?;
-        let hidden = self.places.rows(hidden);
+        let hidden = self.row_handles.rows(hidden);
         let state = without(snapshot.table(id).ok_or_else(dropped)?, &hidden)?;
         let key = schema.keys().find(|known| known.name == key);
         let key = key.ok_or_else(|| no_table("with this key"))?;
@@ -392,7 +393,7 @@ impl Shards {
         if let Some(columns) = columns {
             values = values.project(columns).map_err(|_| altered(&schema))?;
         }
-        let mask = self.places.mask(base);
+        let mask = self.row_handles.mask(base);
         let rows = rows.into_iter().map(|row| row.map(|row| RowId(row.0 ^ mask))).collect();
         Ok(Holders { rows, values, failures: Vec::new() })
     }
@@ -400,7 +401,7 @@ impl Shards {
 
 /// Runs work on many rows on a thread of its own: the calling thread also answers liveness checks
 /// of this worker.
-async fn aside<T: Send + 'static>(
+async fn run_on_thread<T: Send + 'static>(
     shards: &Shards,
     changes: Vec<RowChanges>,
     work: impl FnOnce(&Shards, Vec<RowChanges>) -> Result<T> + Send + 'static,
@@ -489,13 +490,17 @@ fn as_places(scan: Arc<dyn ExecutionPlan>, mask: u64) -> PlanResult<Arc<dyn Exec
 }
 
 /// Changes of rows in the engine's form.
-fn of_rows(snapshot: &Snapshot, places: Places, changes: RowChanges) -> Result<TableChanges> {
+fn of_rows(
+    snapshot: &Snapshot,
+    row_handles: RowHandles,
+    changes: RowChanges,
+) -> Result<TableChanges> {
     let entry = snapshot.catalog().table(changes.table).ok_or_else(dropped)?;
     is_current(&entry.schema, &changes)?;
     let schema = arrow_schema(&entry.schema);
     let mut made = TableChanges::new(changes.table, Some(entry.version));
     made.truncate = changes.truncate;
-    made.kill = places.rows(&changes.kill);
+    made.kill = row_handles.rows(&changes.kill);
     for rows in in_chunks(&schema, changes.append)? {
         made.append.push(match rows.num_rows() < CHUNK_ROWS_MIN {
             true => NewRows::batch(rows),

@@ -22,7 +22,7 @@ use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
-use crate::kept::Reusable;
+use crate::plan_cache::PlansForCache;
 use crate::scan::{Purpose, ShardScan, States, executable, scan_schema};
 
 pub(crate) struct TableOnWorkers {
@@ -71,7 +71,7 @@ impl TableOnWorkers {
             limit,
             hidden: Arc::clone(&self.killed),
             gathering: gathering.map_or_else(Gathering::default, |gathering| *gathering),
-            is_kept: config.get_extension::<Reusable>().is_some(),
+            is_cached: config.get_extension::<PlansForCache>().is_some(),
         })
     }
 }

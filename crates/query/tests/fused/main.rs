@@ -8,8 +8,8 @@ use futures::StreamExt;
 use thalweg_query::{Database, Outcome, Session};
 use thalweg_types::{Error, Result, SqlState};
 
+mod row_filters;
 mod shapes;
-mod sieves;
 
 const ROWS: i64 = 250_000;
 

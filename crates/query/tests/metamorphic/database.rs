@@ -75,13 +75,13 @@ impl Base {
         Ok(answers)
     }
 
-    fn told(&self) -> String {
-        let mut told = String::new();
+    fn script(&self) -> String {
+        let mut script = String::new();
         for statement in &self.done {
-            told.push_str(statement);
-            told.push_str(";\n");
+            script.push_str(statement);
+            script.push_str(";\n");
         }
-        told
+        script
     }
 }
 
@@ -231,17 +231,17 @@ impl Subject {
             Err(error) if is_of_data(&error) || is_known(&error) => return None,
             Err(error) => format!("refused ({}): {error}", error.state().0),
         };
-        Some(format!("asked again, {how}: {differs}\n{}{query};\n\nand first:", base.told()))
+        Some(format!("asked again, {how}: {differs}\n{}{query};\n\nand first:", base.script()))
     }
 
     /// The statements that lead to some questions, to be run again.
-    pub fn told(&self, questions: &[&String]) -> String {
-        let mut told = self.plain.told();
+    pub fn script(&self, questions: &[&String]) -> String {
+        let mut script = self.plain.script();
         for question in questions {
-            told.push_str(question);
-            told.push_str(";\n");
+            script.push_str(question);
+            script.push_str(";\n");
         }
-        told
+        script
     }
 }
 

@@ -102,7 +102,7 @@ impl Attempt {
         let verdict = self.subject.compare_with_duckdb(question).await;
         let Attempt { seed, subject, tally, .. } = self;
         tally.note(verdict, || {
-            format!("seed {seed}, DuckDB, {name}\n{}", subject.told(&[&question.sql]))
+            format!("seed {seed}, DuckDB, {name}\n{}", subject.script(&[&question.sql]))
         });
     }
 }
@@ -144,7 +144,7 @@ async fn ask_pairs(attempt: &mut Attempt) {
             let pair = oracle(random, tables);
             let verdict = subject.compare(&pair).await;
             tally.note(verdict, || {
-                format!("seed {seed}, {name}\n{}", subject.told(&[&pair.one, &pair.other]))
+                format!("seed {seed}, {name}\n{}", subject.script(&[&pair.one, &pair.other]))
             });
         }
     }

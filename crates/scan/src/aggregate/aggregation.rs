@@ -107,7 +107,7 @@ pub(crate) enum Input {
 
 /// An input, with the filter of the rows for which it is needed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Given {
+pub(crate) struct FilteredInput {
     pub input: Input,
     pub filter: Option<usize>,
 }
@@ -188,7 +188,7 @@ pub struct Aggregation {
     pub(crate) kinds: Vec<Kind>,
     pub(crate) measures: Vec<Measure>,
     /// The distinct inputs of all measures.
-    pub(crate) inputs: Vec<Given>,
+    pub(crate) inputs: Vec<FilteredInput>,
     /// For each measure, the position of its input; `None` if it has none.
     pub(crate) input_of: Vec<Option<usize>>,
     /// The distinct filters of all measures.
@@ -225,7 +225,7 @@ impl Aggregation {
         let (mut input_of, mut filter_of) = (Vec::new(), Vec::new());
         for measure in &measures {
             let filter = measure.filter().map(|filter| place_in(&mut filters, filter.clone()));
-            let given = measure.input().map(|input| Given { input, filter });
+            let given = measure.input().map(|input| FilteredInput { input, filter });
             input_of.push(given.map(|given| place_in(&mut inputs, given)));
             filter_of.push(filter);
         }

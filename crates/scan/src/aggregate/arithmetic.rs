@@ -15,8 +15,8 @@ pub(crate) fn union<A, B>(left: &Vector<'_, A>, right: &Vector<'_, B>) -> Option
 }
 
 fn out_of_range(width: Width) -> Error {
-    let told = format!("{} out of range", width.name());
-    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told)
+    let error_text = format!("{} out of range", width.name());
+    Error::new(SqlState::NUMERIC_OUT_OF_RANGE, error_text)
 }
 
 /// Integer arithmetic. Computes all rows, then checks once if any overflowed.
@@ -219,13 +219,13 @@ pub(crate) fn real(given: &Vector<'_, f64>, wanted: Option<&Mask>) -> Result<Vec
         let (from, to): (f64, f64) = (given.values.get(row), rounded.values.get(row));
         (to.is_infinite() && !from.is_infinite(), to == 0.0 && from != 0.0)
     };
-    let told = match () {
+    let error_text = match () {
         () if any_wanted(&rounded, wanted, |row| is_lost(row).0) => "overflow",
         () if any_wanted(&rounded, wanted, |row| is_lost(row).1) => "underflow",
         () => return Ok(rounded),
     };
-    let told = format!("value out of range: {told}");
-    Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, told))
+    let error_text = format!("value out of range: {error_text}");
+    Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, error_text))
 }
 
 /// The starts of the buckets that contain the integers, as `date_bin` does.

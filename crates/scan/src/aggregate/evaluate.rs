@@ -4,7 +4,7 @@
 use arrow::buffer::BooleanBuffer;
 use thalweg_types::Result;
 
-use super::aggregation::{Aggregation, Given, Input, KeyValue};
+use super::aggregation::{Aggregation, FilteredInput, Input, KeyValue};
 use super::kernels::{are_small, is_small};
 use super::keys::KeyValues;
 use super::number::{Block, Lane, Number};
@@ -53,7 +53,7 @@ impl Wanted {
 
 /// True if the arguments of all measures can be computed from the gathered wanted rows alone.
 pub(crate) fn gathers(aggregation: &Aggregation) -> bool {
-    let is_number = |given: &Given| match &given.input {
+    let is_number = |given: &FilteredInput| match &given.input {
         Input::Number(_, number) => !number.has_choice(),
         Input::Nulls(_) => true,
         Input::Text(_) | Input::Ordered(..) => false,
@@ -85,7 +85,7 @@ impl<'a> Evaluated<'a> {
             Ok(own)
         });
         let masks: Vec<Mask> = masks.collect::<Result<_>>()?;
-        let arguments = aggregation.inputs.iter().map(|Given { input, filter }| {
+        let arguments = aggregation.inputs.iter().map(|FilteredInput { input, filter }| {
             // Rows that fail the measure's own filter cannot raise an error.
             argument(input, block, filter.map(|filter| &masks[filter]).or(mask), in_chunk)
         });

@@ -197,7 +197,7 @@ mod tests {
     use thalweg_types::DataType;
 
     use super::*;
-    use crate::Sieve;
+    use crate::RowFilter;
     use crate::aggregate::tests::{Random, schema};
 
     const FAR: [i64; 6] = [i64::MIN, i64::MIN + 1, i64::MAX, i64::MAX - 1, 0, 1 << 40];
@@ -290,9 +290,9 @@ mod tests {
                 (0..values.len()).filter(passes).map(|place| place as u16).collect();
             assert!(expected.len() > 10 && expected.len() < 20);
             for column in 0..3 {
-                let sieve = Sieve::among(None, column, &keys);
-                assert_eq!(sieve.passing(&chunk, 400).unwrap(), Some(expected.clone()));
-                assert_eq!(sieve.passing(&chunk, 5).unwrap(), None);
+                let row_filter = RowFilter::among(None, column, &keys);
+                assert_eq!(row_filter.passing(&chunk, 400).unwrap(), Some(expected.clone()));
+                assert_eq!(row_filter.passing(&chunk, 5).unwrap(), None);
             }
         }
     }
@@ -301,8 +301,9 @@ mod tests {
     fn chunks_without_keys_are_left_out() {
         let state = table(&[Some(5), None, Some(900)]);
         let chunk = state.chunks().next().unwrap();
-        let concern =
-            |keys: &[i64]| Sieve::among(None, 1, &Arc::new(KeySet::new(keys))).may_concern(&chunk);
+        let concern = |keys: &[i64]| {
+            RowFilter::among(None, 1, &Arc::new(KeySet::new(keys))).may_concern(&chunk)
+        };
         assert!(concern(&[900]) && concern(&[5, i64::MAX]) && concern(&[6]));
         assert!(!concern(&[]) && !concern(&[4, 901]) && !concern(&[i64::MIN, i64::MAX]));
     }

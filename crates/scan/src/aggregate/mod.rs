@@ -7,10 +7,9 @@
 
 mod aggregation;
 mod arithmetic;
-mod choice;
+mod case;
 mod decimals;
-mod divide;
-mod early;
+mod early_partitions;
 mod emit;
 mod evaluate;
 mod floats;
@@ -21,9 +20,10 @@ mod memory;
 mod number;
 mod order;
 mod partial;
+mod partition;
 mod pattern;
 mod predicate;
-mod sieve;
+mod row_filter;
 mod source;
 mod states;
 #[cfg(test)]
@@ -32,15 +32,15 @@ mod texts;
 mod vector;
 
 pub use aggregation::{Aggregation, Key, KeyValue, Measure, Picked};
-pub(crate) use divide::wide;
 pub use key_set::KeySet;
 pub use memory::{own_bytes, text_bytes};
 pub use number::{Lane, Number, Operator, Width};
 pub use order::Order;
 pub use partial::{Finished, Partial, ReadStatistics};
+pub(crate) use partition::wide;
 pub use pattern::Pattern;
 pub use predicate::{Comparison, Predicate};
-pub use sieve::Sieve;
+pub use row_filter::RowFilter;
 pub use states::{BitOperator, Spread};
 pub(crate) use states::{Seen, State, StateKind};
 pub use texts::TextTest;

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use thalweg_types::Result;
 
 use super::arithmetic::{buckets, floats, integers, narrowed, real, rounded};
-use super::choice::chosen;
+use super::case::chosen;
 use super::decimals::{Decimals, Narrow, decimals};
 use super::predicate::Predicate;
 use super::source::{Data, Source};

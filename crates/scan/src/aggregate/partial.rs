@@ -10,11 +10,11 @@ use thalweg_store::ChunkView;
 use thalweg_types::Result;
 
 use super::aggregation::{Aggregation, Input, KeyValue, Measure};
-use super::divide::{divided, wide};
-use super::early::Early;
+use super::early_partitions::EarlyPartitions;
 use super::evaluate::{Evaluated, Wanted, gathers, key_values};
 use super::keys::{Direct, Groups, Ids, KeyValues, Runs};
 use super::number::Block;
+use super::partition::{divided, wide};
 use super::source::{Column, Source};
 use super::states::{Seen, State, count};
 use super::vector::{BLOCK_ROWS, Rows};
@@ -42,7 +42,7 @@ pub struct Partial {
     pub(super) aggregation: Arc<Aggregation>,
     pub(super) groups: Groups,
     pub(super) states: Vec<State>,
-    pub(super) early: Early,
+    pub(super) early: EarlyPartitions,
     statistics: ReadStatistics,
 }
 
@@ -60,7 +60,7 @@ impl Partial {
             aggregation: Arc::clone(aggregation),
             groups: Groups::new(&aggregation.kinds),
             states: aggregation.states(),
-            early: Early::new(partitions),
+            early: EarlyPartitions::new(partitions),
             statistics: ReadStatistics::default(),
         };
         partial.grow();

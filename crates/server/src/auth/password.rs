@@ -10,9 +10,9 @@ use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::remembered::Remembered;
 use super::throttle::{Lane, Throttle, Turn};
-use super::tokens::{Grounds, Tokens};
+use super::tokens::{CredentialFingerprint, Tokens};
+use super::verified_passwords::VerifiedPasswords;
 use super::{refused, secret};
 
 /// Minimum interval between two checks of a waiting attempt.
@@ -31,7 +31,7 @@ pub struct Users {
     database: Database,
     /// Seeds the fake verifiers of unknown users; regenerated at each start.
     seed: [u8; 32],
-    remembered: Mutex<Remembered>,
+    verified_passwords: Mutex<VerifiedPasswords>,
     throttle: Mutex<Throttle>,
     /// Limits concurrent password hashing, so that a crowd of logins cannot take every core.
     hashing: Semaphore,
@@ -45,7 +45,7 @@ impl Users {
         Users {
             database,
             seed: secret(),
-            remembered: Mutex::new(Remembered::new(&secret())),
+            verified_passwords: Mutex::new(VerifiedPasswords::new(&secret())),
             throttle: Mutex::new(Throttle::within(time)),
             hashing: Semaphore::new(hashed_at_once()),
             tokens: Mutex::default(),
@@ -80,10 +80,10 @@ impl Users {
         peer: IpAddr,
     ) -> Result<Identity> {
         let verifier = self.verifier(user);
-        let proof = self.remembered.lock().proof(user, password, &verifier);
+        let proof = self.verified_passwords.lock().proof(user, password, &verifier);
         // A guess pays for an attempt first: a cache hit would reveal as much as a full check.
         self.attempt(user, peer).await?;
-        if self.remembered.lock().knows(&proof) {
+        if self.verified_passwords.lock().knows(&proof) {
             self.succeeded(user, peer);
             return self.admit(user);
         }
@@ -96,7 +96,7 @@ impl Users {
         }
         self.succeeded(user, peer);
         let identity = self.admit(user)?;
-        self.remembered.lock().remember(proof);
+        self.verified_passwords.lock().remember(proof);
         Ok(identity)
     }
 
@@ -158,8 +158,8 @@ impl Users {
     /// changes.
     #[must_use]
     pub fn issue_token(&self, identity: &Identity) -> String {
-        let grounds = self.grounds(&identity.user);
-        self.tokens.lock().issue(&identity.user, grounds, self.now())
+        let credential_fingerprint = self.credential_fingerprint(&identity.user);
+        self.tokens.lock().issue(&identity.user, credential_fingerprint, self.now())
     }
 
     /// The user of a token.
@@ -170,9 +170,12 @@ impl Users {
     pub fn check_token(&self, token: &str) -> Result<Identity> {
         let tokens = self.tokens.lock();
         let found = tokens.user_of(token, self.now());
-        let user = found.map(|(user, grounds)| (user.to_owned(), grounds));
+        let user =
+            found.map(|(user, credential_fingerprint)| (user.to_owned(), credential_fingerprint));
         drop(tokens);
-        let good = user.filter(|(user, grounds)| *grounds == self.grounds(user));
+        let good = user.filter(|(user, credential_fingerprint)| {
+            *credential_fingerprint == self.credential_fingerprint(user)
+        });
         let (user, _) = good.ok_or_else(|| {
             Error::new(SqlState::INVALID_AUTHORIZATION, "the token is not valid")
                 .with_hint("Log in again for a new one.")
@@ -182,8 +185,8 @@ impl Users {
 
     /// A digest of the reasons for a user's access: the role's id, its password and the password's
     /// validity. It changes with any of them.
-    fn grounds(&self, user: &str) -> Grounds {
-        let Some(role) = self.database.role(user) else { return Grounds::default() };
+    fn credential_fingerprint(&self, user: &str) -> CredentialFingerprint {
+        let Some(role) = self.database.role(user) else { return CredentialFingerprint::default() };
         let password = role.password.as_ref().map_or("", |password| password.0.as_str());
         let mut digest = digest::Context::new(&digest::SHA256);
         digest.update(&role.id.0.to_le_bytes());

@@ -27,30 +27,40 @@ type Hash = [u8; 32];
 struct Token {
     user: String,
     /// The digest of the user's access when the token was issued.
-    grounds: Grounds,
+    credential_fingerprint: CredentialFingerprint,
     expires: Duration,
 }
 
 /// A digest of a role's id, its password and the password's validity.
-pub(super) type Grounds = [u8; 32];
+pub(super) type CredentialFingerprint = [u8; 32];
 
 impl Tokens {
     /// Issues a new token, in hexadecimal.
-    pub(super) fn issue(&mut self, user: &str, grounds: Grounds, now: Duration) -> String {
+    pub(super) fn issue(
+        &mut self,
+        user: &str,
+        credential_fingerprint: CredentialFingerprint,
+        now: Duration,
+    ) -> String {
         let text: String = secret().iter().map(|byte| format!("{byte:02x}")).collect();
         self.make_room_of(user);
         self.make_room(now);
         let hash = hash_of(&text);
         self.order.push_back(hash);
-        let token = Token { user: user.to_owned(), grounds, expires: now + LIFETIME };
+        let token =
+            Token { user: user.to_owned(), credential_fingerprint, expires: now + LIFETIME };
         self.by_hash.insert(hash, token);
         text
     }
 
     /// The user and grounds of a token, if it is valid.
-    pub(super) fn user_of(&self, text: &str, now: Duration) -> Option<(&str, Grounds)> {
+    pub(super) fn user_of(
+        &self,
+        text: &str,
+        now: Duration,
+    ) -> Option<(&str, CredentialFingerprint)> {
         let token = self.by_hash.get(&hash_of(text))?;
-        (now < token.expires).then_some((token.user.as_str(), token.grounds))
+        (now < token.expires).then_some((token.user.as_str(), token.credential_fingerprint))
     }
 
     pub(super) fn revoke(&mut self, text: &str) {

@@ -7,8 +7,8 @@ use hyper::HeaderMap;
 use hyper::header::{COOKIE, HeaderValue};
 use prost::Message;
 
+use super::handles::Handle;
 use super::identity::{COOKIE_NAME, cookie};
-use super::kept::Handle;
 use super::session_options;
 use super::tickets::StatementTicket;
 use super::upload::command;

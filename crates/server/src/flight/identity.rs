@@ -17,13 +17,13 @@ use prost::Message;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;
-use super::kept::Handle;
-use super::seats::Seat;
+use super::handles::Handle;
+use super::sessions::CallSession;
 use super::statements::leaves_something;
 use crate::auth::Identity;
 use crate::credentials::{self, Credentials};
-use crate::strangers::caller_is_known;
-use crate::web::Line;
+use crate::unauthenticated::caller_is_known;
+use crate::web::ClientConnection;
 
 /// The cookie's name in Arrow's own servers.
 pub(super) const COOKIE_NAME: &str = "arrow_flight_session_id";
@@ -33,7 +33,7 @@ pub(crate) struct Caller {
     pub(super) user: Arc<str>,
     peer: SocketAddr,
     /// The HTTP/2 connection of the call.
-    pub(super) line: Option<Line>,
+    pub(super) line: Option<ClientConnection>,
     /// The name of the caller's connection. A session for it is opened only when a call leaves
     /// something that lasts, so a client that logs in and never returns costs no session.
     pub(super) connection: Option<Handle>,
@@ -115,63 +115,68 @@ impl Flight {
         Ok((token, response))
     }
 
-    /// The seat for a statement that leaves nothing in its session.
-    pub(super) fn seat(&self, caller: &Caller, transaction: Option<&[u8]>) -> Result<Arc<Seat>> {
+    /// The call session for a statement that leaves nothing in its session.
+    pub(super) fn call_session(
+        &self,
+        caller: &Caller,
+        transaction: Option<&[u8]>,
+    ) -> Result<Arc<CallSession>> {
         match transaction {
             Some(id) if !id.is_empty() => self.find_transaction(caller, id),
             _ => self.kept_seat(caller).map_or_else(|| self.new_seat(caller, false), Ok),
         }
     }
 
-    /// The seat for a statement.
+    /// The call session for a statement.
     pub(super) fn seat_for(
         &self,
         caller: &Caller,
         transaction: Option<&[u8]>,
         sql: &str,
-    ) -> Result<Arc<Seat>> {
+    ) -> Result<Arc<CallSession>> {
         match transaction {
             None | Some([]) if leaves_something(sql) => self.lasting_seat(caller),
-            _ => self.seat(caller, transaction),
+            _ => self.call_session(caller, transaction),
         }
     }
 
     /// The session of the caller's connection, opened if necessary. A caller without a connection
     /// gets one through [`Flight::connect`] after the statement succeeded.
-    pub(super) fn lasting_seat(&self, caller: &Caller) -> Result<Arc<Seat>> {
+    pub(super) fn lasting_seat(&self, caller: &Caller) -> Result<Arc<CallSession>> {
         match (self.kept_seat(caller), caller.connection) {
-            (Some(seat), _) => Ok(seat),
+            (Some(call_session), _) => Ok(call_session),
             (None, None) => self.new_seat(caller, false),
             (None, Some(handle)) => {
-                let seat = self.new_seat(caller, true)?;
-                let seat = self.connections.keep_first(handle, seat)?;
-                seat.used_on(caller.line.as_ref());
-                Ok(seat)
+                let call_session = self.new_seat(caller, true)?;
+                let call_session = self.connections.keep_first(handle, call_session)?;
+                call_session.used_on(caller.line.as_ref());
+                Ok(call_session)
             }
         }
     }
 
-    fn kept_seat(&self, caller: &Caller) -> Option<Arc<Seat>> {
-        let seat = self.connections.find(caller.connection?)?;
-        let seat = (seat.user == caller.user).then_some(seat)?;
-        seat.used_on(caller.line.as_ref());
-        Some(seat)
+    fn kept_seat(&self, caller: &Caller) -> Option<Arc<CallSession>> {
+        let call_session = self.connections.find(caller.connection?)?;
+        let call_session = (call_session.user == caller.user).then_some(call_session)?;
+        call_session.used_on(caller.line.as_ref());
+        Some(call_session)
     }
 
-    pub(super) fn new_seat(&self, caller: &Caller, lasts: bool) -> Result<Arc<Seat>> {
+    pub(super) fn new_seat(&self, caller: &Caller, lasts: bool) -> Result<Arc<CallSession>> {
         if lasts {
             self.leave_some_for_others(caller)?;
         }
-        let seat = Seat::open(&self.shared, &caller.user, caller.peer, caller.connection, lasts)?;
-        seat.used_on(caller.line.as_ref());
-        Ok(seat)
+        let call_session =
+            CallSession::open(&self.shared, &caller.user, caller.peer, caller.connection, lasts)?;
+        call_session.used_on(caller.line.as_ref());
+        Ok(call_session)
     }
 
     /// Turns the session of an independent call into the caller's connection.
-    pub(super) fn connect(&self, caller: &Caller, seat: &Arc<Seat>) -> Result<()> {
+    pub(super) fn connect(&self, caller: &Caller, call_session: &Arc<CallSession>) -> Result<()> {
         if caller.connection.is_none() {
             self.leave_some_for_others(caller)?;
-            let handle = self.connections.keep(Arc::clone(seat))?;
+            let handle = self.connections.keep(Arc::clone(call_session))?;
             // A second statement of the same call would create a second connection; the first one
             // counts.
             let _ = caller.issued.set(handle);
@@ -183,7 +188,7 @@ impl Flight {
     /// idle out.
     fn leave_some_for_others(&self, caller: &Caller) -> Result<()> {
         let limit = (self.shared.config.limits.connections / 2).max(1);
-        let of_caller = |seat: &Seat| seat.user == caller.user;
+        let of_caller = |call_session: &CallSession| call_session.user == caller.user;
         if self.connections.count(of_caller) + self.transactions.count(of_caller) < limit {
             return Ok(());
         }

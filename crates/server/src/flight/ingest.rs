@@ -25,14 +25,15 @@ impl Flight {
         upload: Upload,
     ) -> Result<i64> {
         let table = table_name(&command)?;
-        let seat = self.seat(caller, command.transaction_id.as_deref())?;
+        let call_session = self.call_session(caller, command.transaction_id.as_deref())?;
         let schema = upload.schema().ok_or_else(no_columns)?;
         if schema.fields().is_empty() {
             return Err(no_columns());
         }
         let (before, copy) = statements(&command, &table, &schema)?;
-        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, &copy.as_str().into());
-        let ingested = seat
+        let watch =
+            self.shared.observer.begin(FrontEnd::Flight, &call_session.user, &copy.as_str().into());
+        let ingested = call_session
             .all_or_none(&self.shared, async |session| {
                 for statement in &before {
                     session.execute(statement).await?;

@@ -10,16 +10,16 @@
 
 mod actions;
 mod encode;
-mod front_door;
 pub(crate) mod fuzz;
+mod grpc_service;
+mod handles;
 mod identity;
 mod ingest;
-mod kept;
 mod metadata;
 mod prepared;
-mod seats;
 mod service;
 mod session_options;
+mod sessions;
 mod sql_info;
 mod statements;
 mod tickets;
@@ -38,10 +38,10 @@ use tonic::server::NamedService as _;
 use tonic::service::Routes;
 use tonic_health::server::HealthReporter;
 
-use self::front_door::FrontDoor;
-use self::kept::Kept;
+use self::grpc_service::FlightGrpcService;
+use self::handles::HandleMap;
 use self::prepared::PreparedStatement;
-use self::seats::Seat;
+use self::sessions::CallSession;
 use self::statements::{Sending, Waiting};
 use crate::connections::FrontEnd;
 use crate::grpc::errors;
@@ -69,13 +69,13 @@ const SESSIONS_MAX: usize = 65_536;
 /// State shared by all calls.
 pub(crate) struct Flight {
     shared: Arc<Shared>,
-    connections: Kept<Seat>,
-    transactions: Kept<Seat>,
+    connections: HandleMap<CallSession>,
+    transactions: HandleMap<CallSession>,
     /// The names of connections that ended within a transaction.
-    lost: Kept<()>,
-    prepared: Kept<PreparedStatement>,
-    waiting: Kept<Waiting>,
-    sending: Arc<Kept<Sending>>,
+    lost: HandleMap<()>,
+    prepared: HandleMap<PreparedStatement>,
+    waiting: HandleMap<Waiting>,
+    sending: Arc<HandleMap<Sending>>,
     sql_info: SqlInfoData,
     xdbc_types: XdbcTypeInfoData,
 }
@@ -84,20 +84,20 @@ pub(crate) struct Flight {
 pub(crate) async fn web(shared: Arc<Shared>) -> Result<Web> {
     let flight = Flight::new(Arc::clone(&shared));
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<FrontDoor>().await;
-    health.set_serving::<records::Door>().await;
+    health.set_serving::<FlightGrpcService>().await;
+    health.set_serving::<records::RecordsConnection>().await;
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(thalweg_protocol::DESCRIPTORS)
-            .with_service_name(FrontDoor::NAME)
+            .with_service_name(FlightGrpcService::NAME)
             .with_service_name(thalweg_protocol::SERVICE)
             .with_service_name("grpc.health.v1.Health")
     };
     let unreflected = |error| Error::internal("reflection cannot be set up").with_source(error);
     tokio::spawn(sweep(Arc::downgrade(&flight), health, shared.drained()));
-    let routes = Routes::new(FrontDoor::new(flight))
-        .add_service(records::Door::new(&shared))
+    let routes = Routes::new(FlightGrpcService::new(flight))
+        .add_service(records::RecordsConnection::new(&shared))
         .add_service(health_service)
         .add_service(reflection().build_v1().map_err(unreflected)?)
         .add_service(reflection().build_v1alpha().map_err(unreflected)?);
@@ -109,13 +109,13 @@ impl Flight {
         let clock = &Arc::clone(&shared.database.env().clock);
         Arc::new(Flight {
             shared,
-            connections: Kept::new("connections", SESSIONS_MAX, IDLE, clock),
-            transactions: Kept::new("transactions", SESSIONS_MAX, IDLE, clock),
-            lost: Kept::new("lost connections", SESSIONS_MAX, IDLE, clock),
-            prepared: Kept::new("prepared statements", PREPARED_MAX, IDLE, clock),
-            waiting: Kept::new("results", WAITING_MAX, ROWS_WAIT, clock),
+            connections: HandleMap::new("connections", SESSIONS_MAX, IDLE, clock),
+            transactions: HandleMap::new("transactions", SESSIONS_MAX, IDLE, clock),
+            lost: HandleMap::new("lost connections", SESSIONS_MAX, IDLE, clock),
+            prepared: HandleMap::new("prepared statements", PREPARED_MAX, IDLE, clock),
+            waiting: HandleMap::new("results", WAITING_MAX, ROWS_WAIT, clock),
             // A result being sent is in use, so it never idles.
-            sending: Arc::new(Kept::new("results", WAITING_MAX, Duration::MAX, clock)),
+            sending: Arc::new(HandleMap::new("results", WAITING_MAX, Duration::MAX, clock)),
             sql_info: sql_info::sql_info(IDLE),
             xdbc_types: xdbc_types::xdbc_types(),
         })
@@ -130,21 +130,25 @@ impl Flight {
     /// Drops idle entries, and ends sessions whose clients are gone.
     fn forget_idle(&self) {
         let now = self.shared.database.env().clock.monotonic();
-        let is_over = |seat: &Seat| seat.listed.connection.must_end();
-        let is_left = |seat: &Seat| seat.away_for(now) > AWAY;
-        let mut gone = self.transactions.take_all_if(|seat| is_over(seat) || is_left(seat));
+        let is_over = |call_session: &CallSession| call_session.listed.connection.must_end();
+        let is_left = |call_session: &CallSession| call_session.away_for(now) > AWAY;
+        let mut gone = self
+            .transactions
+            .take_all_if(|call_session| is_over(call_session) || is_left(call_session));
         gone.extend(self.transactions.take_idle());
-        let is_over = |seat: &Seat| is_over(seat) || (seat.is_in_transaction() && is_left(seat));
+        let is_over = |call_session: &CallSession| {
+            is_over(call_session) || (call_session.is_in_transaction() && is_left(call_session))
+        };
         let connections = self.connections.take_all_if(is_over).into_iter();
-        for (name, seat) in connections.chain(self.connections.take_idle()) {
-            if seat.is_in_transaction() {
+        for (name, call_session) in connections.chain(self.connections.take_idle()) {
+            if call_session.is_in_transaction() {
                 // If the list is full, a returning client is not told and begins anew.
                 let _ = self.lost.keep_as(name, Arc::new(()));
             }
-            gone.push((name, seat));
+            gone.push((name, call_session));
         }
-        for (_, seat) in gone {
-            tokio::spawn(async move { seat.end().await });
+        for (_, call_session) in gone {
+            tokio::spawn(async move { call_session.end().await });
         }
         self.prepared.take_idle();
         self.waiting.take_idle();
@@ -169,8 +173,8 @@ async fn sweep(flight: Weak<Flight>, health: HealthReporter, drained: impl Futur
         flight.shared.metrics.fold();
         flight.forget_idle();
     }
-    health.set_not_serving::<FrontDoor>().await;
-    health.set_not_serving::<records::Door>().await;
+    health.set_not_serving::<FlightGrpcService>().await;
+    health.set_not_serving::<records::RecordsConnection>().await;
     let mut ticks = tokio::time::interval(DRAIN_EVERY);
     while let Some(flight) = flight.upgrade() {
         flight.forget_unused();

@@ -21,9 +21,9 @@ use thalweg_query::{BatchStream, Prepared, RowForm, ScalarValue, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;
+use super::handles::Handle;
 use super::identity::Caller;
-use super::kept::Handle;
-use super::seats::Seat;
+use super::sessions::CallSession;
 use super::statements::{Answer, Done, Rows, changed_by};
 use super::transactions::no_transaction;
 use super::wire::{wire_field, wire_schema};
@@ -41,7 +41,7 @@ pub(crate) struct PreparedStatement {
 
 /// The transaction in which a statement was prepared. The statement does not keep it open.
 struct PreparedIn {
-    seat: Weak<Seat>,
+    call_session: Weak<CallSession>,
     /// The connection that began the transaction.
     opener: Option<Handle>,
 }
@@ -53,8 +53,8 @@ impl Flight {
         request: ActionCreatePreparedStatementRequest,
     ) -> Result<ActionCreatePreparedStatementResult> {
         without_zero(&request.query)?;
-        let seat = self.seat(caller, request.transaction_id.as_deref())?;
-        let prepared = seat.session().await.prepare(&request.query, &[]).await?;
+        let call_session = self.call_session(caller, request.transaction_id.as_deref())?;
+        let prepared = call_session.session().await.prepare(&request.query, &[]).await?;
         let nothing: SchemaRef = Arc::new(Schema::empty());
         let dataset = prepared.schema().map_or(nothing, |schema| wire_schema(schema));
         let parameters: Vec<_> =
@@ -63,10 +63,10 @@ impl Flight {
         let statement = PreparedStatement {
             user: Arc::clone(&caller.user),
             prepared,
-            transaction: request
-                .transaction_id
-                .is_some()
-                .then(|| PreparedIn { seat: Arc::downgrade(&seat), opener: seat.opener }),
+            transaction: request.transaction_id.is_some().then(|| PreparedIn {
+                call_session: Arc::downgrade(&call_session),
+                opener: call_session.opener,
+            }),
             bound: Mutex::default(),
         };
         let handle = self.prepared.keep(Arc::new(statement))?;
@@ -104,21 +104,21 @@ impl Flight {
         caller: &Caller,
         statement: &Arc<PreparedStatement>,
     ) -> Result<Done> {
-        let seat = match &statement.transaction {
+        let call_session = match &statement.transaction {
             Some(transaction) => self.transaction_of(caller, transaction)?,
             None => self.seat_for(caller, None, statement.prepared.sql())?,
         };
         let bound = Arc::clone(&statement.bound.lock());
         if takes_locks(statement.prepared.sql()) {
-            return self.run_locks(caller, &seat, statement, &bound).await;
+            return self.run_locks(caller, &call_session, statement, &bound).await;
         }
         match bound.as_slice() {
-            [] => self.run_once(&seat, statement, &[], RowForm::Flight).await,
-            [row] => self.run_once(&seat, statement, row, RowForm::Flight).await,
+            [] => self.run_once(&call_session, statement, &[], RowForm::Flight).await,
+            [row] => self.run_once(&call_session, statement, row, RowForm::Flight).await,
             _ if statement.prepared.schema().is_none() => {
-                self.change_by_rows(&seat, statement, &bound).await
+                self.change_by_rows(&call_session, statement, &bound).await
             }
-            _ => self.query_by_rows(seat, statement, bound).await,
+            _ => self.query_by_rows(call_session, statement, bound).await,
         }
     }
 
@@ -127,7 +127,7 @@ impl Flight {
     async fn run_locks(
         &self,
         caller: &Caller,
-        seat: &Arc<Seat>,
+        call_session: &Arc<CallSession>,
         statement: &PreparedStatement,
         rows: &[Row],
     ) -> Result<Done> {
@@ -139,51 +139,55 @@ impl Flight {
                 return Err(Error::unsupported(what));
             }
         };
-        let done = self.run_once(seat, statement, row, RowForm::Flight).await?;
-        if !seat.lasts {
-            self.connect(caller, seat)?;
+        let done = self.run_once(call_session, statement, row, RowForm::Flight).await?;
+        if !call_session.lasts {
+            self.connect(caller, call_session)?;
         }
         Ok(done)
     }
 
-    /// The seat for a statement that was prepared in a transaction. Drivers reuse such statements
-    /// without naming a transaction. After its own transaction has ended, the statement runs in the
-    /// one that the same connection has begun since.
-    fn transaction_of(&self, caller: &Caller, prepared: &PreparedIn) -> Result<Arc<Seat>> {
-        let own = prepared.seat.upgrade().filter(|seat| !seat.has_ended());
+    /// The call session for a statement that was prepared in a transaction. Drivers reuse such
+    /// statements without naming a transaction. After its own transaction has ended, the statement
+    /// runs in the one that the same connection has begun since.
+    fn transaction_of(&self, caller: &Caller, prepared: &PreparedIn) -> Result<Arc<CallSession>> {
+        let own = prepared.call_session.upgrade().filter(|call_session| !call_session.has_ended());
         let later = || {
             let opener = prepared.opener?;
-            let is_callers = |seat: &Seat| seat.opener == Some(opener) && seat.user == caller.user;
+            let is_callers = |call_session: &CallSession| {
+                call_session.opener == Some(opener) && call_session.user == caller.user
+            };
             self.transactions.find_only(is_callers)
         };
-        let seat = own.or_else(later).ok_or_else(no_transaction)?;
-        seat.used_on(caller.line.as_ref());
-        Ok(seat)
+        let call_session = own.or_else(later).ok_or_else(no_transaction)?;
+        call_session.used_on(caller.line.as_ref());
+        Ok(call_session)
     }
 
     async fn run_once(
         &self,
-        seat: &Arc<Seat>,
+        call_session: &Arc<CallSession>,
         statement: &PreparedStatement,
         row: &[ScalarValue],
         form: RowForm,
     ) -> Result<Done> {
         let sql: Arc<str> = Arc::clone(statement.prepared.sql());
-        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, &sql);
-        let executed = seat.execute_prepared(&self.shared, &statement.prepared, row, form).await;
-        self.done(executed, watch, seat).await
+        let watch = self.shared.observer.begin(FrontEnd::Flight, &call_session.user, &sql);
+        let executed =
+            call_session.execute_prepared(&self.shared, &statement.prepared, row, form).await;
+        self.done(executed, watch, call_session).await
     }
 
     /// Changes all rows or none: in the open transaction, or else in one of its own.
     async fn change_by_rows(
         &self,
-        seat: &Arc<Seat>,
+        call_session: &Arc<CallSession>,
         statement: &PreparedStatement,
         rows: &[Row],
     ) -> Result<Done> {
         let prepared = &statement.prepared;
-        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, prepared.sql());
-        let changed = seat
+        let watch =
+            self.shared.observer.begin(FrontEnd::Flight, &call_session.user, prepared.sql());
+        let changed = call_session
             .all_or_none(&self.shared, async |session| {
                 let mut changed = 0;
                 for row in rows {
@@ -200,23 +204,28 @@ impl Flight {
     /// when their results are fetched.
     async fn query_by_rows(
         &self,
-        seat: Arc<Seat>,
+        call_session: Arc<CallSession>,
         statement: &Arc<PreparedStatement>,
         rows: Arc<Vec<Row>>,
     ) -> Result<Done> {
-        let first = self.run_once(&seat, statement, &rows[0], RowForm::Batches).await?;
-        let Done::Rows(Answer { rows: Rows::Batches(first_rows), wire, watch, seat: taken }) =
-            first
+        let first = self.run_once(&call_session, statement, &rows[0], RowForm::Batches).await?;
+        let Done::Rows(Answer {
+            rows: Rows::Batches(first_rows),
+            wire,
+            watch,
+            call_session: taken,
+        }) = first
         else {
             return Err(Error::internal("a query gives rows"));
         };
         let statement = Arc::clone(statement);
         let later = futures::stream::iter(1..rows.len()).then(move |index| {
-            let (seat, statement, rows) =
-                (Arc::clone(&seat), Arc::clone(&statement), Arc::clone(&rows));
+            let (call_session, statement, rows) =
+                (Arc::clone(&call_session), Arc::clone(&statement), Arc::clone(&rows));
             async move {
                 // The task that fetches these rows holds a permit already.
-                let executed = seat.execute_admitted(&statement.prepared, &rows[index]).await;
+                let executed =
+                    call_session.execute_admitted(&statement.prepared, &rows[index]).await;
                 match executed.map(|outcome| outcome.rows) {
                     Ok(Some(rows)) => rows,
                     Ok(None) => one_error(Error::internal("a query gives rows")),
@@ -225,7 +234,7 @@ impl Flight {
             }
         });
         let rows = Rows::Batches(Box::pin(first_rows.chain(later.flatten())));
-        Ok(Done::Rows(Answer { wire, rows, watch, seat: taken }))
+        Ok(Done::Rows(Answer { wire, rows, watch, call_session: taken }))
     }
 }
 

@@ -28,7 +28,7 @@ use super::statements::{Answer, Asked, flight_info};
 use super::tickets::StatementTicket;
 use super::upload::{Upload, command, protocol};
 use super::wire::wire_schema;
-use crate::pump::Pump;
+use crate::read_ahead::ReadAhead;
 use crate::values::without_zero;
 
 type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -88,8 +88,8 @@ impl FlightService for FlightCalls {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
         let caller = caller(&request)?;
-        let told = self.0.put(&caller, request.into_inner()).await;
-        let app_metadata = told.map_err(|error| status(&error))?;
+        let outcome = self.0.put(&caller, request.into_inner()).await;
+        let app_metadata = outcome.map_err(|error| status(&error))?;
         Ok(Response::new(one(PutResult { app_metadata })))
     }
 
@@ -150,8 +150,8 @@ impl Flight {
         match command {
             Command::CommandStatementQuery(query) => {
                 let sql: Arc<str> = query.query.into();
-                let seat = self.seat_for(caller, query.transaction_id.as_deref(), &sql)?;
-                let done = self.run(caller, &seat, &sql).await?;
+                let call_session = self.seat_for(caller, query.transaction_id.as_deref(), &sql)?;
+                let done = self.run(caller, &call_session, &sql).await?;
                 let asked = Asked::Query { sql, transaction: query.transaction_id };
                 self.promise(done, asked, descriptor, &caller.user)
             }
@@ -175,8 +175,8 @@ impl Flight {
         let prepared = match command {
             Command::CommandStatementQuery(query) => {
                 without_zero(&query.query)?;
-                let seat = self.seat(caller, query.transaction_id.as_deref())?;
-                seat.session().await.prepare(&query.query, &[]).await?
+                let call_session = self.call_session(caller, query.transaction_id.as_deref())?;
+                call_session.session().await.prepare(&query.query, &[]).await?
             }
             Command::CommandPreparedStatementQuery(query) => {
                 let statement = self.find_prepared(caller, &query.prepared_statement_handle)?;
@@ -194,7 +194,7 @@ impl Flight {
         self: &Arc<Flight>,
         caller: &Caller,
         ticket: &Ticket,
-    ) -> Result<Pump<Frame>> {
+    ) -> Result<ReadAhead<Frame>> {
         match command(&ticket.ticket)? {
             Command::TicketStatementQuery(query) => {
                 let ticket = StatementTicket::of_command(&query)?;
@@ -209,8 +209,8 @@ impl Flight {
                 self.send(caller, None, done.into_answer())
             }
             question if self.metadata_schema(&question).is_some() => {
-                let seat = self.new_seat(caller, false)?;
-                let batch = self.metadata(question, &mut *seat.session().await).await?;
+                let call_session = self.new_seat(caller, false)?;
+                let batch = self.metadata(question, &mut *call_session.session().await).await?;
                 self.send(caller, None, Answer::of_batch(batch))
             }
             other => Err(unsupported(&other)),
@@ -227,8 +227,8 @@ impl Flight {
         let record_count = match upload.command.clone() {
             Command::CommandStatementUpdate(update) => {
                 let transaction = update.transaction_id.as_deref();
-                let seat = self.seat_for(caller, transaction, &update.query)?;
-                let done = self.run(caller, &seat, &update.query.into()).await?;
+                let call_session = self.seat_for(caller, transaction, &update.query)?;
+                let done = self.run(caller, &call_session, &update.query.into()).await?;
                 self.run_to_end(done).await?
             }
             Command::CommandPreparedStatementUpdate(update) => {

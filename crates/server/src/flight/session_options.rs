@@ -13,7 +13,7 @@ use thalweg_types::{Result, SqlState};
 use super::Flight;
 use super::identity::Caller;
 use super::metadata::DATABASE;
-use super::seats::Seat;
+use super::sessions::CallSession;
 use super::upload::protocol;
 
 /// The settings returned when a client asks for all options.
@@ -101,8 +101,8 @@ impl Flight {
     pub(super) async fn set_options(&self, caller: &Caller, body: &Bytes) -> Result<Bytes> {
         let request = SetSessionOptionsRequest::decode(body.clone());
         let request = request.map_err(|_| protocol("the options cannot be read"))?;
-        let seat = self.lasting_seat(caller)?;
-        let mut session = seat.session().await;
+        let call_session = self.lasting_seat(caller)?;
+        let mut session = call_session.session().await;
         let mut errors = HashMap::new();
         for (name, value) in request.options {
             let value = value.into_text();
@@ -118,19 +118,19 @@ impl Flight {
             }
         }
         drop(session);
-        self.connect(caller, &seat)?;
+        self.connect(caller, &call_session)?;
         Ok(SetSessionOptionsResult { errors }.encode_to_vec().into())
     }
 
     pub(super) async fn get_options(&self, caller: &Caller) -> Result<Bytes> {
-        let seat = self.seat(caller, None)?;
-        let session = seat.session().await;
-        let told = TOLD.iter().filter_map(|name| Some((*name, session.setting(name)?)));
+        let call_session = self.call_session(caller, None)?;
+        let session = call_session.session().await;
+        let name_values = TOLD.iter().filter_map(|name| Some((*name, session.setting(name)?)));
         let option = |(name, value): (&str, String)| {
             let value = Some(OptionValue::Text(value));
             (name.to_owned(), SessionOptionValue { value })
         };
-        let options = told.map(option).collect();
+        let options = name_values.map(option).collect();
         Ok(GetSessionOptionsResult { options }.encode_to_vec().into())
     }
 
@@ -139,12 +139,16 @@ impl Flight {
     /// The session's statements end with it, as do the transactions that it began.
     pub(super) async fn close_session(&self, caller: &Caller) -> Bytes {
         if let Some(handle) = caller.connection {
-            let is_callers = |seat: &Seat| seat.user == caller.user;
+            let is_callers = |call_session: &CallSession| call_session.user == caller.user;
             let session = self.connections.take_if(handle, is_callers);
-            let begun = |seat: &Seat| seat.opener == Some(handle) && is_callers(seat);
+            let begun = |call_session: &CallSession| {
+                call_session.opener == Some(handle) && is_callers(call_session)
+            };
             let transactions = self.transactions.take_all_if(begun).into_iter();
-            for seat in session.into_iter().chain(transactions.map(|(_, seat)| seat)) {
-                seat.end().await;
+            for call_session in
+                session.into_iter().chain(transactions.map(|(_, call_session)| call_session))
+            {
+                call_session.end().await;
             }
         }
         if let Some(token) = &caller.token {

@@ -18,16 +18,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::Flight;
 use super::encode::{Encoder, Frame, schema_frame};
+use super::handles::Handle;
 use super::identity::Caller;
-use super::kept::Handle;
 use super::prepared::PreparedStatement;
-use super::seats::Seat;
+use super::sessions::CallSession;
 use super::tickets::StatementTicket;
 use super::wire::wire_schema;
 use crate::admission::{Asker, Permit};
 use crate::connections::FrontEnd;
 use crate::metrics::StatementKind;
-use crate::pump::{Left, Pieces, Pump};
+use crate::read_ahead::{Pieces, ReadAhead, ReaderGone};
 use crate::trace::Watch;
 use crate::values::without_zero;
 
@@ -39,7 +39,7 @@ pub(crate) struct Answer {
     /// Observes the statement; `None` for answers to metadata commands.
     pub(super) watch: Option<Watch>,
     /// Keeps the session alive as long as the rows.
-    pub(super) seat: Option<Arc<Seat>>,
+    pub(super) call_session: Option<Arc<CallSession>>,
 }
 
 /// Rows of an answer.
@@ -98,22 +98,22 @@ impl Flight {
     pub(super) async fn run(
         &self,
         caller: &Caller,
-        seat: &Arc<Seat>,
+        call_session: &Arc<CallSession>,
         sql: &Arc<str>,
     ) -> Result<Done> {
         without_zero(sql)?;
         let kind = StatementKind::of(sql);
-        let alone = caller.connection.is_none() && !seat.lasts;
-        let watch = self.shared.observer.begin(FrontEnd::Flight, &seat.user, sql);
+        let alone = caller.connection.is_none() && !call_session.lasts;
+        let watch = self.shared.observer.begin(FrontEnd::Flight, &call_session.user, sql);
         if alone && kind == StatementKind::Transaction {
             let error = no_connection();
             watch.end(Some(&error));
             return Err(error);
         }
-        let executed = seat.execute(&self.shared, sql).await;
-        let done = self.done(executed, watch, seat).await?;
+        let executed = call_session.execute(&self.shared, sql).await;
+        let done = self.done(executed, watch, call_session).await?;
         if alone && (kind == StatementKind::Other || takes_locks(sql)) {
-            self.connect(caller, seat)?;
+            self.connect(caller, call_session)?;
         }
         Ok(done)
     }
@@ -123,7 +123,7 @@ impl Flight {
         &self,
         executed: Result<(Outcome, Option<Permit>)>,
         watch: Watch,
-        seat: &Arc<Seat>,
+        call_session: &Arc<CallSession>,
     ) -> Result<Done> {
         let mut outcome = match executed {
             Ok((outcome, _)) => outcome,
@@ -136,14 +136,16 @@ impl Flight {
             let error = Error::unsupported("COPY FROM STDIN over Flight SQL")
                 .with_hint("Use bulk ingestion.");
             drop(copy);
-            let told = seat.session().await.finish_copy(Err(error)).await;
-            let error = told.err().unwrap_or_else(|| Error::internal("a copy was not given up"));
+            let copy_end = call_session.session().await.finish_copy(Err(error)).await;
+            let error =
+                copy_end.err().unwrap_or_else(|| Error::internal("a copy was not given up"));
             watch.end(Some(&error));
             return Err(error);
         }
         if let Some(rows) = Rows::of(&mut outcome) {
-            let (wire, seat) = (wire_schema(&outcome.schema), Some(Arc::clone(seat)));
-            return Ok(Done::Rows(Answer { wire, rows, watch: Some(watch), seat }));
+            let (wire, call_session) =
+                (wire_schema(&outcome.schema), Some(Arc::clone(call_session)));
+            return Ok(Done::Rows(Answer { wire, rows, watch: Some(watch), call_session }));
         }
         watch.end(None);
         Ok(Done::Changed(changed_by(&outcome.tag)))
@@ -215,8 +217,8 @@ impl Flight {
             return Ok(Some(answer));
         }
         let done = if let Some(query) = &ticket.query {
-            let seat = self.seat_for(caller, ticket.transaction.as_deref(), query)?;
-            self.run(caller, &seat, &query.as_str().into()).await?
+            let call_session = self.seat_for(caller, ticket.transaction.as_deref(), query)?;
+            self.run(caller, &call_session, &query.as_str().into()).await?
         } else if let Some(prepared) = &ticket.prepared {
             let statement = self.find_prepared(caller, prepared)?;
             self.run_prepared(caller, &statement).await?
@@ -240,16 +242,17 @@ impl Flight {
         caller: &Caller,
         id: Option<Handle>,
         answer: Answer,
-    ) -> Result<Pump<Frame>> {
+    ) -> Result<ReadAhead<Frame>> {
         let schema = schema_frame(&answer.wire);
         let encoder = Encoder::new(Arc::clone(&answer.wire))?;
         let cancel = CancellationToken::new();
         let sending = Arc::new(Sending { user: Arc::clone(&caller.user), cancel: cancel.clone() });
         let listed = id.map(|id| self.sending.keep_while(id, sending)).transpose()?;
         let flight = Arc::clone(self);
-        Ok(Pump::start(async move |pieces| {
-            let Answer { rows, watch, seat, .. } = answer;
-            let asker = seat.as_ref().map_or(Asker::Anybody, |seat| seat.asker());
+        Ok(ReadAhead::start(async move |pieces| {
+            let Answer { rows, watch, call_session, .. } = answer;
+            let asker =
+                call_session.as_ref().map_or(Asker::Anybody, |call_session| call_session.asker());
             let sending = async {
                 let _permit = flight.shared.admission.admit(asker).await?;
                 // Dropped before the permit, so that the entry is gone when another statement gets
@@ -267,7 +270,7 @@ impl Flight {
                 () = cancel.cancelled() => Err(cancelled()),
                 sent = sending => sent,
             };
-            drop(seat);
+            drop(call_session);
             if let Some(watch) = watch {
                 watch.end(sent.as_ref().err());
             }
@@ -276,7 +279,7 @@ impl Flight {
     }
 }
 
-fn left(_: Left) -> Error {
+fn left(_: ReaderGone) -> Error {
     cancelled()
 }
 
@@ -323,7 +326,7 @@ impl Answer {
     pub(super) fn of_batch(batch: RecordBatch) -> Answer {
         let wire = batch.schema();
         let rows = Rows::Batches(Box::pin(futures::stream::once(async { Ok(batch) })));
-        Answer { wire, rows, watch: None, seat: None }
+        Answer { wire, rows, watch: None, call_session: None }
     }
 }
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use prost::Message;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::kept::Handle;
+use super::handles::Handle;
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct StatementTicket {

@@ -13,10 +13,10 @@ use thalweg_query::TransactionStatus;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;
+use super::handles::Handle;
 use super::identity::Caller;
-use super::kept::Handle;
 use super::metadata::quoted;
-use super::seats::Seat;
+use super::sessions::CallSession;
 
 const HANDLE_BYTES: usize = 16;
 
@@ -26,9 +26,9 @@ const ROLLBACK: i32 = 2;
 
 impl Flight {
     pub(super) async fn begin_transaction(&self, caller: &Caller) -> Result<Bytes> {
-        let seat = self.new_seat(caller, true)?;
-        seat.control("BEGIN").await?;
-        Ok(self.transactions.keep(seat)?.to_bytes())
+        let call_session = self.new_seat(caller, true)?;
+        call_session.control("BEGIN").await?;
+        Ok(self.transactions.keep(call_session)?.to_bytes())
     }
 
     pub(super) async fn end_transaction(
@@ -41,20 +41,20 @@ impl Flight {
             Ok(EndTransaction::Rollback) => "ROLLBACK",
             _ => return Err(neither("commit nor rollback")),
         };
-        let seat = self.find_transaction(caller, &request.transaction_id)?;
-        let mut session = seat.session().await;
+        let call_session = self.find_transaction(caller, &request.transaction_id)?;
+        let mut session = call_session.session().await;
         // Another call or statement may have ended it while this call waited for the session.
         if session.transaction() == TransactionStatus::Idle {
             return Err(no_transaction());
         }
         let failed = session.transaction() == TransactionStatus::Failed;
-        let ended = seat.control_in(&mut session, end).await;
+        let ended = call_session.control_in(&mut session, end).await;
         drop(session);
         if let Some(handle) = Handle::of_bytes(&request.transaction_id) {
             self.transactions.take(handle);
         }
         // Statements prepared in this transaction must not run outside of it.
-        seat.retire();
+        call_session.retire();
         ended?;
         if failed && end == "COMMIT" {
             let message = "the transaction was rolled back: a statement in it had failed";
@@ -69,9 +69,9 @@ impl Flight {
         caller: &Caller,
         request: ActionBeginSavepointRequest,
     ) -> Result<Bytes> {
-        let seat = self.find_transaction(caller, &request.transaction_id)?;
-        let name = seat.name_savepoint(&request.name);
-        seat.control(&format!("SAVEPOINT {}", quoted(&name))).await?;
+        let call_session = self.find_transaction(caller, &request.transaction_id)?;
+        let name = call_session.name_savepoint(&request.name);
+        call_session.control(&format!("SAVEPOINT {}", quoted(&name))).await?;
         Ok([&request.transaction_id, name.as_bytes()].concat().into())
     }
 
@@ -88,15 +88,17 @@ impl Flight {
             ROLLBACK => format!("ROLLBACK TO SAVEPOINT {name}"),
             _ => return Err(neither("release nor rollback")),
         };
-        let seat = self.find_transaction(caller, transaction)?;
-        seat.control(&sql).await
+        let call_session = self.find_transaction(caller, transaction)?;
+        call_session.control(&sql).await
     }
 
-    pub(super) fn find_transaction(&self, caller: &Caller, id: &[u8]) -> Result<Arc<Seat>> {
+    pub(super) fn find_transaction(&self, caller: &Caller, id: &[u8]) -> Result<Arc<CallSession>> {
         let found = Handle::of_bytes(id).and_then(|handle| self.transactions.find(handle));
-        let seat = found.filter(|seat| seat.user == caller.user).ok_or_else(no_transaction)?;
-        seat.used_on(caller.line.as_ref());
-        Ok(seat)
+        let call_session = found
+            .filter(|call_session| call_session.user == caller.user)
+            .ok_or_else(no_transaction)?;
+        call_session.used_on(caller.line.as_ref());
+        Ok(call_session)
     }
 }
 

@@ -65,10 +65,10 @@ fn check(
     message: &FlightData,
     room: &impl Fn(usize) -> Result<()>,
 ) -> std::result::Result<(), FlightError> {
-    let told = |error: Error| FlightError::ExternalError(Box::new(error));
+    let translate_error = |error: Error| FlightError::ExternalError(Box::new(error));
     let bytes = check_message(&message.data_header, &message.data_body, EXPANDED_BYTES_MAX);
-    let bytes = bytes.map_err(|fault| told(protocol(fault)))?;
-    room(bytes).map_err(told)
+    let bytes = bytes.map_err(|fault| translate_error(protocol(fault)))?;
+    room(bytes).map_err(translate_error)
 }
 
 /// Decodes the command in a descriptor or a ticket.

@@ -18,7 +18,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use serde_json::json;
 use thalweg_formats::{Format, WriteOptions, Writer};
-use thalweg_query::{Copy, Outcome, Session, SessionFacts};
+use thalweg_query::{Copy, Outcome, Session, SessionInfo};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::errors::Refused;
@@ -26,10 +26,10 @@ use super::request::{Options, Request, content_type, format};
 use crate::admission::{Asker, Permit};
 use crate::connections::{FrontEnd, Listed};
 use crate::credentials::{self, Credentials};
-use crate::guard::keep_pages_out;
 use crate::metrics::StatementKind;
+use crate::origin_guard::keep_pages_out;
 use crate::parameters;
-use crate::pump::{Pieces, Pump};
+use crate::read_ahead::{Pieces, ReadAhead};
 use crate::shared::Shared;
 use crate::trace::Watch;
 
@@ -63,13 +63,13 @@ async fn begin(
         let message = "the database system is shutting down";
         return Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message));
     }
-    let place = shared.connections.place()?;
+    let place = shared.connections.permit()?;
     let body = tokio::time::timeout(shared.config.limits.startup_timeout(), receive(body)).await;
     let body = body.unwrap_or_else(|_| Err(broken("it took too long")))?;
     let request = Request::read(&head.headers, &body)?;
     let mut session = shared.database.session_as(&user)?;
     let listed = shared.list(place, peer, &user, &session)?;
-    session.introduce(SessionFacts { process_id: listed.connection.id, ..SessionFacts::default() });
+    session.introduce(SessionInfo { process_id: listed.connection.id, ..SessionInfo::default() });
     let sql: Arc<str> = request.sql.as_str().into();
     listed.connection.begin(&sql);
     let watch = shared.observer.begin(FrontEnd::Http, &user, &sql);
@@ -138,7 +138,7 @@ impl Statement {
             _ => WriteOptions { format: Some(format), header: true, ..Default::default() },
         };
         let kind = content_type(options.format.unwrap_or(format));
-        let mut pieces = Pump::start(async move |pieces| {
+        let mut pieces = ReadAhead::start(async move |pieces| {
             let sent = send_rows(outcome, &options, &watch, &pieces).await;
             drop((session, permit, listed));
             watch.end(sent.as_ref().err());

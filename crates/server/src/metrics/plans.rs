@@ -1,7 +1,7 @@
 //! Metrics of the plan cache and of the planning threads, updated just before the page is rendered.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
-use thalweg_query::{PlanFigures, PlanningFigures};
+use thalweg_query::{PlanCacheMetrics, PlanningMetrics};
 
 pub(super) struct PlanMetrics {
     runs: Counter,
@@ -39,13 +39,13 @@ impl PlanMetrics {
         }
     }
 
-    pub(super) fn set_planning(&self, figures: PlanningFigures) {
+    pub(super) fn set_planning(&self, figures: PlanningMetrics) {
         self.planning_busy.set(figures.busy as f64);
         self.planning_waiting.set(figures.waiting as f64);
         self.planning_abandoned.set(figures.abandoned as f64);
     }
 
-    pub(super) fn set(&self, figures: PlanFigures) {
+    pub(super) fn set(&self, figures: PlanCacheMetrics) {
         self.runs.absolute(figures.runs);
         self.made.absolute(figures.made);
         self.refused.absolute(figures.refused);

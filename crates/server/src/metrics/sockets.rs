@@ -92,7 +92,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_query::Figures;
+    use thalweg_query::PipelineTotals;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, duplex};
 
     use super::*;
@@ -110,7 +110,7 @@ mod tests {
         }
         far.write_all(&[8; 90]).await.unwrap();
         assert_eq!(near.read(&mut bytes).await.unwrap(), 90);
-        let page = metrics.page((0, 0), &Figures::default());
+        let page = metrics.page((0, 0), &PipelineTotals::default());
         for line in [
             "thalweg_socket_reads_total{port=\"grpc\"} 1",
             "thalweg_socket_writes_total{port=\"grpc\"} 3",

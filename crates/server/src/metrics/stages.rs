@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
-use thalweg_query::{Figures, SYNC_MICROS, StageFigures};
+use thalweg_query::{PipelineTotals, SYNC_MICROS, StageTotals};
 
 pub(super) struct StageMetrics {
     transactions: OfStage,
@@ -36,7 +36,7 @@ impl StageMetrics {
         }
     }
 
-    pub(super) fn set(&self, figures: &Figures) {
+    pub(super) fn set(&self, figures: &PipelineTotals) {
         self.transactions.set(figures.transactions);
         self.disk.set(figures.disk);
         self.log_writes.absolute(figures.log_writes);
@@ -53,7 +53,7 @@ impl OfStage {
         }
     }
 
-    fn set(&self, figures: StageFigures) {
+    fn set(&self, figures: StageTotals) {
         self.waiting.set(figures.waiting() as f64);
         self.groups.absolute(figures.taken);
         self.rounds.absolute(figures.rounds);
@@ -61,7 +61,7 @@ impl OfStage {
 }
 
 /// The histogram of sync times in Prometheus' text format. The database keeps its buckets itself.
-pub(super) fn syncs(figures: &Figures) -> String {
+pub(super) fn syncs(figures: &PipelineTotals) -> String {
     const NAME: &str = "thalweg_log_sync_seconds";
     let mut text =
         format!("# HELP {NAME} Time of one fdatasync of the log.\n# TYPE {NAME} histogram\n");
@@ -85,7 +85,8 @@ mod tests {
 
     #[test]
     fn classes_of_syncs_add_up() {
-        let mut figures = Figures { syncs: 6, sync_micros: 1_500_000, ..Figures::default() };
+        let mut figures =
+            PipelineTotals { syncs: 6, sync_micros: 1_500_000, ..PipelineTotals::default() };
         figures.sync_classes[0] = 1;
         figures.sync_classes[1] = 2;
         figures.sync_classes[SYNC_MICROS.len()] = 3;

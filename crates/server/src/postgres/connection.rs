@@ -8,9 +8,9 @@ use thalweg_query::{Session, TransactionStatus};
 use thalweg_types::Error;
 
 use super::message::{self, Message, violation};
+use super::parameter_status::ReportedSettings;
 use super::portal::Portal;
 use super::reply::Severity;
-use super::told::Told;
 use super::wire::Wire;
 use crate::connections::Listed;
 use crate::metrics::Connected;
@@ -24,7 +24,7 @@ pub(super) struct Client {
     pub(super) listed: Listed,
     pub(super) user: Arc<str>,
     pub(super) portals: HashMap<String, Portal>,
-    pub(super) told: Told,
+    pub(super) reported: ReportedSettings,
     /// True after an error in the extended protocol: all messages up to the next `Sync` are
     /// skipped.
     pub(super) skipping: bool,
@@ -37,7 +37,7 @@ pub(super) enum End {
     /// The client terminated the connection or vanished.
     Gone,
     /// The error is sent to the client first.
-    Told(Error),
+    Reported(Error),
 }
 
 impl From<io::Error> for End {
@@ -47,26 +47,26 @@ impl From<io::Error> for End {
 }
 
 /// The reason why a message was not answered.
-pub(super) enum Trouble {
+pub(super) enum MessageFailure {
     Error(Error),
     End(End),
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Error(error)
+impl From<Error> for MessageFailure {
+    fn from(error: Error) -> MessageFailure {
+        MessageFailure::Error(error)
     }
 }
 
-impl From<io::Error> for Trouble {
-    fn from(error: io::Error) -> Trouble {
-        Trouble::End(error.into())
+impl From<io::Error> for MessageFailure {
+    fn from(error: io::Error) -> MessageFailure {
+        MessageFailure::End(error.into())
     }
 }
 
-impl From<End> for Trouble {
-    fn from(end: End) -> Trouble {
-        Trouble::End(end)
+impl From<End> for MessageFailure {
+    fn from(end: End) -> MessageFailure {
+        MessageFailure::End(end)
     }
 }
 
@@ -81,7 +81,7 @@ impl Client {
             match done {
                 Ok(()) => {}
                 Err(End::Gone) => return,
-                Err(End::Told(error)) => return self.say_goodbye(&error).await,
+                Err(End::Reported(error)) => return self.send_final_error(&error).await,
             }
         }
     }
@@ -100,25 +100,25 @@ impl Client {
     /// Splits one message off the input if it is complete.
     pub(super) fn split(&mut self) -> Result<Option<(u8, bytes::Bytes)>, End> {
         let limit = self.shared.config.limits.message_bytes;
-        message::split(&mut self.wire.input, limit).map_err(End::Told)
+        message::split(&mut self.wire.input, limit).map_err(End::Reported)
     }
 
     /// Handles one message.
     async fn take(&mut self, kind: u8, body: bytes::Bytes) -> Result<(), End> {
         if !Message::is_known(kind) {
-            return Err(End::Told(violation(format!("invalid frontend message type {kind}"))));
+            return Err(End::Reported(violation(format!("invalid frontend message type {kind}"))));
         }
         if self.skipping && kind != b'S' && kind != b'X' {
             return Ok(());
         }
         let taken = match Message::parse(kind, body) {
             Ok(message) => self.answer(message).await,
-            Err(error) => Err(Trouble::Error(error)),
+            Err(error) => Err(MessageFailure::Error(error)),
         };
         match taken {
             Ok(()) => Ok(()),
-            Err(Trouble::End(end)) => Err(end),
-            Err(Trouble::Error(error)) => self.refuse(kind, error).await,
+            Err(MessageFailure::End(end)) => Err(end),
+            Err(MessageFailure::Error(error)) => self.refuse(kind, error).await,
         }
     }
 
@@ -126,7 +126,7 @@ impl Client {
     async fn refuse(&mut self, kind: u8, error: Error) -> Result<(), End> {
         self.session.fail();
         if self.listed.connection.must_end() {
-            return Err(End::Told(error));
+            return Err(End::Reported(error));
         }
         self.wire.replies.error(&error, Severity::Error);
         self.skipping = Message::is_extended(kind);
@@ -140,7 +140,7 @@ impl Client {
 
     /// Handles a parsed message. Calls with large futures are boxed, which keeps the future of an
     /// idle connection small; frequent small ones stay unboxed to avoid an allocation each.
-    async fn answer(&mut self, message: Message) -> Result<(), Trouble> {
+    async fn answer(&mut self, message: Message) -> Result<(), MessageFailure> {
         match message {
             Message::Query(sql) => {
                 Box::pin(self.simple_query(&sql)).await?;
@@ -148,8 +148,8 @@ impl Client {
                 Ok(())
             }
             Message::Parse { name, sql, types } => Box::pin(self.parse(&name, &sql, &types)).await,
-            Message::Bind(bind) => self.bind(&bind).map_err(Trouble::Error),
-            Message::Describe(what) => self.describe(&what).map_err(Trouble::Error),
+            Message::Bind(bind) => self.bind(&bind).map_err(MessageFailure::Error),
+            Message::Describe(what) => self.describe(&what).map_err(MessageFailure::Error),
             Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
             Message::Close(what) => {
                 self.close(&what);
@@ -162,7 +162,7 @@ impl Client {
                 self.ready();
                 Ok(())
             }
-            Message::Terminate => Err(Trouble::End(End::Gone)),
+            Message::Terminate => Err(MessageFailure::End(End::Gone)),
             // The rest of a copy that failed is ignored.
             Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
         }
@@ -170,8 +170,8 @@ impl Client {
 
     /// Sends `ReadyForQuery`, after the settings that changed.
     fn ready(&mut self) {
-        if self.told.changes(&self.session, &mut self.wire.replies) {
-            self.listed.connection.call(self.told.application_name());
+        if self.reported.changes(&self.session, &mut self.wire.replies) {
+            self.listed.connection.call(self.reported.application_name());
         }
         let status = self.session.transaction();
         if status == TransactionStatus::Idle {

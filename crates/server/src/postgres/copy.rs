@@ -10,12 +10,12 @@ use thalweg_query::{BatchStream, CopyIn, Encoded, EncodedStream, Outcome, Tag};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::mpsc;
 
-use super::connection::{Client, End, Trouble};
+use super::connection::{Client, End, MessageFailure};
 use super::message::{self, Message};
 use super::reply::Replies;
+use super::running_statement::RunningStatement;
 use super::wait::unless_cancelled;
 use super::wire::SEND_BYTES;
-use super::work::Work;
 
 /// Maximum pieces of a client's data that wait to be decoded.
 const PIECES_WAITING: usize = 16;
@@ -30,8 +30,8 @@ impl Client {
         &mut self,
         outcome: Outcome,
         options: &WriteOptions,
-        work: &mut Work,
-    ) -> Result<(), Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         let Outcome { schema, rows, encoded, .. } = outcome;
         let encoder = CopyEncoder::new(&schema, options)?;
         let form = encoder.form();
@@ -65,8 +65,8 @@ impl Client {
         mut stream: BatchStream,
         encoder: &CopyEncoder,
         head: &mut Vec<u8>,
-        work: &mut Work,
-    ) -> Result<u64, Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<u64, MessageFailure> {
         let mut sent = 0;
         loop {
             self.take_place(work).await?;
@@ -93,8 +93,8 @@ impl Client {
         &mut self,
         mut parts: EncodedStream,
         head: &mut Vec<u8>,
-        work: &mut Work,
-    ) -> Result<u64, Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<u64, MessageFailure> {
         let mut sent = 0;
         loop {
             self.take_place(work).await?;
@@ -115,7 +115,11 @@ impl Client {
     }
 
     /// Receives rows from the client, while a blocking thread decodes them.
-    pub(super) async fn copy_in(&mut self, copy: CopyIn, work: &mut Work) -> Result<(), Trouble> {
+    pub(super) async fn copy_in(
+        &mut self,
+        copy: CopyIn,
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         let format = copy.options().format.unwrap_or(Format::Text);
         let form = if format == Format::Binary { ValueFormat::Binary } else { ValueFormat::Text };
         self.wire.replies.copy_response(b'G', form, copy.schema().fields().len());
@@ -128,7 +132,7 @@ impl Client {
             Err(_) => Err(Error::internal("the thread that reads a copy died")),
         };
         let copy = match (received, decoded) {
-            (Err(Trouble::End(end)), _) => return Err(Trouble::End(end)),
+            (Err(MessageFailure::End(end)), _) => return Err(MessageFailure::End(end)),
             // An error in decoded rows came first, so it is reported rather than the interruption.
             (_, Err(error)) => return Err(error.into()),
             (Err(trouble), Ok(_)) => return Err(trouble),
@@ -146,8 +150,8 @@ impl Client {
     async fn receive(
         &mut self,
         pieces: mpsc::Sender<Bytes>,
-        work: &mut Work,
-    ) -> Result<(), Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         let mut gathered = Vec::with_capacity(PIECE_BYTES);
         loop {
             let (kind, body) = self.next_of_copy(work).await?;
@@ -176,20 +180,23 @@ impl Client {
                 }
                 // Clients may send these directly after the statement.
                 Some(Message::Flush | Message::Sync) => {}
-                Some(Message::Terminate) => return Err(Trouble::End(End::Gone)),
-                _ => return Err(Trouble::End(End::Told(unexpected(kind)))),
+                Some(Message::Terminate) => return Err(MessageFailure::End(End::Gone)),
+                _ => return Err(MessageFailure::End(End::Reported(unexpected(kind)))),
             }
         }
     }
 
     /// The client's next message during a copy.
-    async fn next_of_copy(&mut self, work: &mut Work) -> Result<(u8, Bytes), Trouble> {
+    async fn next_of_copy(
+        &mut self,
+        work: &mut RunningStatement,
+    ) -> Result<(u8, Bytes), MessageFailure> {
         loop {
-            if let Some(message) = self.split().map_err(Trouble::End)? {
+            if let Some(message) = self.split().map_err(MessageFailure::End)? {
                 return Ok(message);
             }
             if !self.read_during(work).await? {
-                return Err(Trouble::End(End::Gone));
+                return Err(MessageFailure::End(End::Gone));
             }
         }
     }

@@ -5,11 +5,11 @@ use thalweg_formats::postgres::{RowEncoder, ValueFormat};
 use thalweg_query::{RowForm, Tag};
 use thalweg_types::Error;
 
-use super::connection::{Client, Trouble};
+use super::connection::{Client, MessageFailure};
 use super::execute::Sent;
 use super::extended::{cannot_be_run, no_portal};
 use super::portal::{Counted, Rows, State};
-use super::work::Work;
+use super::running_statement::RunningStatement;
 
 impl Client {
     /// Skips rows of a portal, all of them if no number is given. As with `Execute`, an error
@@ -18,7 +18,7 @@ impl Client {
         &mut self,
         name: &str,
         rows_max: Option<u64>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), MessageFailure> {
         let mut portal = self.portals.remove(name).ok_or_else(|| no_portal(name))?;
         let prepared = &portal.prepared;
         prepared.check_taken(self.session.transaction())?;
@@ -57,8 +57,8 @@ impl Client {
         &mut self,
         mut rows: Box<Rows>,
         rows_max: u64,
-        mut work: Box<Work>,
-    ) -> Result<State, Trouble> {
+        mut work: Box<RunningStatement>,
+    ) -> Result<State, MessageFailure> {
         let (mut passed, mut are_left) = (0, true);
         while are_left && passed < rows_max {
             are_left = match self.fill(&mut rows, &mut work).await {
@@ -81,7 +81,7 @@ impl Client {
         &mut self,
         name: &str,
         rows_max: u64,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), MessageFailure> {
         if self.session.cursor_schema(name).is_none() {
             return Err(no_portal(name).into());
         }
@@ -94,8 +94,8 @@ impl Client {
         &mut self,
         name: &str,
         rows_max: u64,
-        work: &mut Work,
-    ) -> Result<(), Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         self.take_place(work).await?;
         let wanted = (rows_max < u64::MAX).then_some(rows_max);
         let outcome = self.wire.while_here(self.session.fetch(name, wanted)).await??;

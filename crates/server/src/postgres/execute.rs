@@ -4,10 +4,10 @@ use arrow::datatypes::SchemaRef;
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_query::{Copy, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
 
-use super::connection::{Client, Trouble};
+use super::connection::{Client, MessageFailure};
 use super::portal::{Counted, Rows};
+use super::running_statement::RunningStatement;
 use super::wait::unless_cancelled;
-use super::work::Work;
 
 /// The row format of the simple protocol.
 const TEXTS: RowForm = RowForm::DataRows(ValueForms::Text);
@@ -24,7 +24,7 @@ pub(super) enum Sent {
 impl Client {
     /// Runs all statements of a text. Several statements form one implicit transaction, unless they
     /// contain transaction commands.
-    pub(super) async fn simple_query(&mut self, sql: &str) -> Result<(), Trouble> {
+    pub(super) async fn simple_query(&mut self, sql: &str) -> Result<(), MessageFailure> {
         self.portals.remove("");
         self.session.forget_prepared("");
         let statements = self.wire.while_here(self.session.split(sql)).await??;
@@ -47,7 +47,7 @@ impl Client {
         Ok(self.session.end_implicit(true).await?)
     }
 
-    async fn simple_statement(&mut self, sql: &str) -> Result<(), Trouble> {
+    async fn simple_statement(&mut self, sql: &str) -> Result<(), MessageFailure> {
         if let Some((name, rows)) = forward_move(sql)
             && self.portals.contains_key(&name)
         {
@@ -58,7 +58,11 @@ impl Client {
         self.over(work, done)
     }
 
-    async fn run_simple(&mut self, sql: &str, work: &mut Work) -> Result<(), Trouble> {
+    async fn run_simple(
+        &mut self,
+        sql: &str,
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         self.take_place(work).await?;
         let outcome = self.wire.while_here(self.session.execute_as(sql, TEXTS)).await??;
         self.send(outcome, work).await
@@ -68,8 +72,8 @@ impl Client {
     pub(super) async fn send(
         &mut self,
         mut outcome: Outcome,
-        work: &mut Work,
-    ) -> Result<(), Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         self.notices(&outcome);
         match outcome.copy.take() {
             Some(Copy::In(copy)) => return self.copy_in(*copy, work).await,
@@ -103,8 +107,8 @@ impl Client {
         &mut self,
         rows: &mut Rows,
         rows_max: u64,
-        work: &mut Work,
-    ) -> Result<Sent, Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<Sent, MessageFailure> {
         let mut sent = 0;
         while sent < rows_max {
             if !self.fill(rows, work).await? {
@@ -119,7 +123,11 @@ impl Client {
     }
 
     /// Computes the next rows if none are ready; false at the end.
-    pub(super) async fn fill(&mut self, rows: &mut Rows, work: &mut Work) -> Result<bool, Trouble> {
+    pub(super) async fn fill(
+        &mut self,
+        rows: &mut Rows,
+        work: &mut RunningStatement,
+    ) -> Result<bool, MessageFailure> {
         if rows.is_filled() {
             return Ok(true);
         }
@@ -129,16 +137,16 @@ impl Client {
 }
 
 /// Shifts an error's position from the statement to the text that contains it.
-fn placed(trouble: Trouble, sql: &str, offset: usize) -> Trouble {
+fn placed(trouble: MessageFailure, sql: &str, offset: usize) -> MessageFailure {
     match trouble {
-        Trouble::Error(error) => {
+        MessageFailure::Error(error) => {
             let before = sql[..offset].chars().count();
             let position = error.position().map(|position| position + before);
-            Trouble::Error(match position {
+            MessageFailure::Error(match position {
                 Some(position) => error.with_position(position),
                 None => error,
             })
         }
-        end @ Trouble::End(_) => end,
+        end @ MessageFailure::End(_) => end,
     }
 }

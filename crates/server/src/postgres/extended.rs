@@ -8,11 +8,11 @@ use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field
 use thalweg_query::{Prepared, RowForm, ScalarValue, TransactionStatus, ValueForms};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::connection::{Client, Trouble};
+use super::connection::{Client, MessageFailure};
 use super::execute::Sent;
 use super::message::{Bind, Named};
 use super::portal::{Counted, Portal, Rows, State};
-use super::work::Work;
+use super::running_statement::RunningStatement;
 
 /// No type, and PostgreSQL's `unknown`: the server infers the parameter's type.
 const NO_TYPES: [u32; 2] = [0, 705];
@@ -23,7 +23,7 @@ impl Client {
         name: &str,
         sql: &str,
         types: &[u32],
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), MessageFailure> {
         if name.is_empty() {
             // The old unnamed statement is dropped even if the new one is invalid.
             self.session.forget_prepared(name);
@@ -42,7 +42,7 @@ impl Client {
         Ok(())
     }
 
-    async fn prepare(&mut self, sql: &str, types: &[u32]) -> Result<Prepared, Trouble> {
+    async fn prepare(&mut self, sql: &str, types: &[u32]) -> Result<Prepared, MessageFailure> {
         let declared = types.iter().map(|oid| declared(*oid)).collect::<Result<Vec<_>>>()?;
         let prepared = self.wire.while_here(self.session.prepare(sql, &declared)).await??;
         prepared.check_taken(self.session.transaction())?;
@@ -111,7 +111,11 @@ impl Client {
     }
 
     /// Runs a portal or continues it. An error removes the portal.
-    pub(super) async fn execute(&mut self, name: &str, rows_max: u64) -> Result<(), Trouble> {
+    pub(super) async fn execute(
+        &mut self,
+        name: &str,
+        rows_max: u64,
+    ) -> Result<(), MessageFailure> {
         let Some(mut portal) = self.portals.remove(name) else {
             // A declared cursor is a portal, too.
             return Box::pin(self.execute_declared(name, rows_max)).await;
@@ -160,8 +164,8 @@ impl Client {
         &mut self,
         mut rows: Box<Rows>,
         rows_max: u64,
-        mut work: Box<Work>,
-    ) -> Result<State, Trouble> {
+        mut work: Box<RunningStatement>,
+    ) -> Result<State, MessageFailure> {
         match self.send_rows(&mut rows, rows_max, &mut work).await {
             Ok(Sent::Enough) => {
                 self.suspend(&mut work);
@@ -180,13 +184,13 @@ impl Client {
     /// Begins an implicit transaction unless `Sync` follows directly. Statements up to the next
     /// `Sync` form one transaction. A single one is its own transaction, which the session retries
     /// after a conflict; so the next message must be known first.
-    async fn begin_unless_alone(&mut self) -> Result<(), Trouble> {
+    async fn begin_unless_alone(&mut self) -> Result<(), MessageFailure> {
         if self.session.transaction() != TransactionStatus::Idle {
             return Ok(());
         }
         // A client that expects an answer sends `Flush` or `Sync`, so another message will come.
         while self.wire.input.is_empty() {
-            self.wait_for_more().await.map_err(Trouble::End)?;
+            self.wait_for_more().await.map_err(MessageFailure::End)?;
         }
         if self.wire.input[0] != b'S' {
             self.session.begin_implicit();
@@ -201,8 +205,8 @@ impl Client {
         values: &[ScalarValue],
         formats: &[ValueFormat],
         form: RowForm,
-        work: &mut Work,
-    ) -> Result<Option<Rows>, Trouble> {
+        work: &mut RunningStatement,
+    ) -> Result<Option<Rows>, MessageFailure> {
         self.take_place(work).await?;
         let running = self.session.execute_prepared_as(prepared, values, form);
         let outcome = self.wire.while_here(running).await??;

@@ -10,16 +10,16 @@ mod cursors;
 mod execute;
 mod extended;
 pub(crate) mod fuzz;
+mod handshake;
 mod message;
-mod opening;
 mod options;
+mod parameter_status;
 mod portal;
 mod reply;
+mod running_statement;
 mod startup;
-mod told;
 mod wait;
 mod wire;
-mod work;
 
 use std::sync::Arc;
 
@@ -30,6 +30,8 @@ use crate::shared::{Shared, Stage};
 
 /// Accepts connections until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {
-    let one = |stream, peer, stranger| opening::serve(Arc::clone(&shared), stream, peer, stranger);
+    let one = |stream, peer, unauthenticated_connection| {
+        handshake::serve(Arc::clone(&shared), stream, peer, unauthenticated_connection)
+    };
     accept::serve(&shared, listener, Stage::Draining, one).await;
 }

@@ -71,7 +71,7 @@ pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     let mut words = words(text).into_iter();
     while let Some(word) = words.next() {
-        let (assignment, told) = if let Some(long) = word.strip_prefix("--") {
+        let (assignment, spelling) = if let Some(long) = word.strip_prefix("--") {
             (long.to_owned(), word.clone())
         } else if let Some(rest) = word.strip_prefix("-c") {
             let value = if rest.is_empty() { words.next() } else { Some(rest.to_owned()) };
@@ -81,7 +81,7 @@ pub(super) fn assignments(text: &str) -> Result<Vec<(String, String)>> {
             return Err(invalid_argument(&word));
         };
         let Some((name, value)) = assignment.split_once('=') else {
-            let message = format!("{told} requires a value");
+            let message = format!("{spelling} requires a value");
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         };
         found.push((name.replace('-', "_"), value.to_owned()));
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_is_no_setting_is_refused() {
-        for (text, told) in [
+        for (text, spelling) in [
             ("nonsense", "invalid command-line argument for server process: nonsense"),
             ("-c", "invalid command-line argument for server process: -c"),
             ("-Z", "invalid command-line argument for server process: -Z"),
@@ -135,7 +135,7 @@ mod tests {
             ("--foo", "--foo requires a value"),
         ] {
             let refused = assignments(text).err().unwrap();
-            assert_eq!((refused.message(), refused.state()), (told, SqlState::SYNTAX_ERROR));
+            assert_eq!((refused.message(), refused.state()), (spelling, SqlState::SYNTAX_ERROR));
         }
     }
 }

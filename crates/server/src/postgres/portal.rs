@@ -8,8 +8,8 @@ use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
 use thalweg_query::{BatchStream, Encoded, EncodedStream, Outcome, Prepared, ScalarValue, Tag};
 use thalweg_types::Result;
 
+use super::running_statement::RunningStatement;
 use super::wire::{SEND_BYTES, Wire};
-use super::work::Work;
 
 /// A prepared statement with its values and its state.
 pub(super) struct Portal {
@@ -21,7 +21,7 @@ pub(super) struct Portal {
 pub(super) enum State {
     Bound(Vec<ScalarValue>),
     /// Its rows are being fetched.
-    Open(Box<Rows>, Box<Work>),
+    Open(Box<Rows>, Box<RunningStatement>),
     /// All rows were fetched; further requests return none.
     Fetched(Tag),
     /// The statement gave no rows and is complete.

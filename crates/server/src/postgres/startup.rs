@@ -105,7 +105,7 @@ impl From<Error> for Failure {
 }
 
 /// Reads the startup message, after switching to TLS if the client requests it.
-pub(super) async fn greet(
+pub(super) async fn read_first_message(
     shared: &Shared,
     mut wire: Wire,
     peer: SocketAddr,

@@ -12,9 +12,9 @@ use std::time::Duration;
 use thalweg_query::{Cancels, TransactionStatus};
 use thalweg_types::{Error, SqlState};
 
-use super::connection::{Client, End, Trouble};
+use super::connection::{Client, End, MessageFailure};
 use super::reply::Severity;
-use super::work::{Place, Work};
+use super::running_statement::{AdmissionState, RunningStatement};
 
 /// Time for sending the reason of a termination to the client.
 const GOODBYE: Duration = Duration::from_secs(1);
@@ -61,22 +61,28 @@ impl Client {
         };
         tokio::select! {
             biased;
-            () = ended => Err(End::Told(terminated())),
+            () = ended => Err(End::Reported(terminated())),
             // A client with an open transaction block may still end it.
-            () = drained, if is_idle => Err(End::Told(terminated())),
+            () = drained, if is_idle => Err(End::Reported(terminated())),
             waited = waited => if waited? { Ok(()) } else { Err(End::Gone) },
-            () = elapsed(timeout) => Err(End::Told(idle_too_long(is_idle))),
+            () = elapsed(timeout) => Err(End::Reported(idle_too_long(is_idle))),
         }
     }
 
     /// Waits during a statement for more of the client's data; false at the end.
-    pub(super) async fn read_during(&mut self, work: &mut Work) -> Result<bool, Trouble> {
+    pub(super) async fn read_during(
+        &mut self,
+        work: &mut RunningStatement,
+    ) -> Result<bool, MessageFailure> {
         unless_cancelled(&mut work.cancels, self.wire.read()).await
     }
 
     /// Sends a statement's pending rows if there are many. The statement gives up its permit while
     /// the client does not accept them.
-    pub(super) async fn send_during(&mut self, work: &mut Work) -> Result<(), Trouble> {
+    pub(super) async fn send_during(
+        &mut self,
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
         if !self.wire.has_enough() || self.wire.try_flush()? {
             return Ok(());
         }
@@ -85,25 +91,28 @@ impl Client {
     }
 
     /// Takes a permit, unless the statement holds one or needs none.
-    pub(super) async fn take_place(&mut self, work: &mut Work) -> Result<(), Trouble> {
-        let (admission, asker) = (&self.shared.admission, self.told.asker());
+    pub(super) async fn take_place(
+        &mut self,
+        work: &mut RunningStatement,
+    ) -> Result<(), MessageFailure> {
+        let (admission, asker) = (&self.shared.admission, self.reported.asker());
         let permit = match work.place {
-            Place::NotNeeded | Place::Held { .. } => return Ok(()),
-            Place::Wanted => {
+            AdmissionState::NotNeeded | AdmissionState::Held { .. } => return Ok(()),
+            AdmissionState::Wanted => {
                 let waiting = self.wire.while_here(admission.admit(asker));
                 unless_cancelled(&mut work.cancels, waiting).await??
             }
-            Place::GivenUp => {
+            AdmissionState::GivenUp => {
                 let waiting = self.wire.while_here(admission.readmit(asker));
                 unless_cancelled(&mut work.cancels, waiting).await?
             }
         };
-        work.place = Place::Held { _permit: permit };
+        work.place = AdmissionState::Held { _permit: permit };
         Ok(())
     }
 
     /// Sends the reason for the connection's end, with a time limit.
-    pub(super) async fn say_goodbye(&mut self, error: &Error) {
+    pub(super) async fn send_final_error(&mut self, error: &Error) {
         self.wire.replies.error(error, Severity::Fatal);
         let _ = tokio::time::timeout(GOODBYE, self.wire.flush()).await;
     }
@@ -113,7 +122,7 @@ impl Client {
 pub(super) async fn unless_cancelled<T>(
     cancels: &mut Cancels,
     wait: impl Future<Output = io::Result<T>>,
-) -> Result<T, Trouble> {
+) -> Result<T, MessageFailure> {
     Ok(cancels.unless_any(wait).await??)
 }
 

@@ -8,7 +8,7 @@ use thalweg_query::{RecordTable, Records};
 use thalweg_types::{Error, Result, SqlState};
 use tonic::body::Body;
 
-use super::guest::Guest;
+use super::caller::Caller;
 use super::writes::framed;
 use crate::grpc::errors::status;
 use crate::grpc::{Upload, answered};
@@ -16,10 +16,10 @@ use crate::grpc::{Upload, answered};
 /// Maximum size of a request, which holds only a table's name.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-pub(super) async fn answer(guest: Guest, body: Upload) -> Response<Body> {
-    let Guest { records, seat, .. } = guest;
+pub(super) async fn answer(caller: Caller, body: Upload) -> Response<Body> {
+    let Caller { records, call_session, .. } = caller;
     let described = describe(&records, body).await;
-    seat.count_end(described.as_ref().err());
+    call_session.count_end(described.as_ref().err());
     match described {
         Ok(description) => answered(framed(&description)),
         Err(error) => status(&error).into_http(),

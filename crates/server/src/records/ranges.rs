@@ -17,7 +17,7 @@ use thalweg_query::{Outcome, Prepared, RecordTable, ScalarValue, Session};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::search::Telling;
-use super::values::told;
+use super::values::encode_values;
 
 /// A requested range.
 pub(super) struct Wanted {
@@ -54,11 +54,11 @@ pub(super) async fn answer(
     wanted: Wanted,
     telling: &mut Telling<'_>,
 ) -> Result<()> {
-    let told = match statements.run(session, &wanted).await {
+    let run_result = match statements.run(session, &wanted).await {
         Ok(outcome) => tell_rows(outcome, index, &wanted, telling).await,
         Err(error) => Err(error),
     };
-    match told {
+    match run_result {
         Ok(()) => telling.answers.pass(index),
         Err(error) => telling.answers.fail(index, &error),
     }
@@ -143,7 +143,7 @@ fn add_row(
     as_values: bool,
 ) -> Result<usize> {
     if as_values {
-        let values = told(columns, row)?;
+        let values = encode_values(columns, row)?;
         let bytes = values.encoded_len();
         found.values.push(values);
         return Ok(bytes);

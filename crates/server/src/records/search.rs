@@ -15,40 +15,44 @@ use thalweg_query::Session;
 use thalweg_types::{Error, Result};
 use tonic::body::Body;
 
-use super::door::Hall;
-use super::guest::{Guest, Seat, shutting_down, terminated};
+use super::caller::{CallSession, Caller, shutting_down, terminated};
 use super::incoming::Incoming;
 use super::memory::Held;
 use super::ranges::{self, Statements};
+use super::service::RecordsService;
 use crate::grpc::{Upload, streamed};
-use crate::pump::{Pieces, Pump};
+use crate::read_ahead::{Pieces, ReadAhead};
 use answers::Answers;
 use reader::{LookUp, LookUpReader};
 
-pub(super) fn two_way(hall: Arc<Hall>, guest: Guest, body: Upload) -> Response<Body> {
-    streamed(Pump::start(async move |pieces| {
-        let Guest { records, session, seat } = guest;
-        let message_bytes_max = seat.shared.config.limits.record_message_bytes;
+pub(super) fn two_way(
+    service: Arc<RecordsService>,
+    caller: Caller,
+    body: Upload,
+) -> Response<Body> {
+    streamed(ReadAhead::start(async move |pieces| {
+        let Caller { records, session, call_session } = caller;
+        let message_bytes_max = call_session.shared.config.limits.record_message_bytes;
         let reader = LookUpReader::new(records);
         let incoming = Incoming::new(body, message_bytes_max, reader);
-        let ended = seat.ended();
+        let ended = call_session.ended();
         let ranges = Statements::default();
-        let mut stream = SearchStream { hall, session, ranges, seat, incoming, pieces };
+        let mut stream = SearchStream { service, session, ranges, call_session, incoming, pieces };
         let searched = tokio::select! {
             biased;
             () = ended => Err(terminated()),
             done = stream.go_on() => done,
         };
-        stream.seat.count_end(searched.as_ref().err());
+        stream.call_session.count_end(searched.as_ref().err());
         searched
     }))
 }
 
 struct SearchStream {
-    hall: Arc<Hall>,
+    service: Arc<RecordsService>,
     session: Session,
     ranges: Statements,
-    seat: Seat,
+    call_session: CallSession,
     incoming: Incoming<LookUpReader>,
     pieces: Pieces<Bytes>,
 }
@@ -59,15 +63,15 @@ impl SearchStream {
     /// # Errors
     /// If the stream ends before its client ended it.
     async fn go_on(&mut self) -> Result<()> {
-        let mut drained = std::pin::pin!(self.seat.drained());
+        let mut drained = std::pin::pin!(self.call_session.drained());
         while !self.incoming.has_ended() {
             tokio::select! {
                 biased;
                 () = &mut drained => self.incoming.stop(shutting_down()),
                 () = self.incoming.read() => {}
             }
-            self.seat.metrics().read();
-            let held = self.hall.memory.hold(self.incoming.whole_bytes()).await;
+            self.call_session.metrics().read();
+            let held = self.service.memory.hold(self.incoming.whole_bytes()).await;
             let answered = self.incoming.reader.answered();
             self.incoming.take_apart();
             self.answer(answered, held).await?;
@@ -84,7 +88,7 @@ impl SearchStream {
                 LookUp::Keys(run) => {
                     let keys = run.len();
                     let found = run.answer(self.incoming.reader.records(), &mut telling).await?;
-                    self.seat.metrics().looked_up(keys, found);
+                    self.call_session.metrics().looked_up(keys, found);
                 }
                 LookUp::Range(index, range) => {
                     telling.send().await?;

@@ -13,7 +13,7 @@ pub(super) fn malformed(malformed: Malformed) -> Error {
 }
 
 /// Decodes the values of a row.
-pub(super) fn given<'a>(
+pub(super) fn decode_values<'a>(
     values: ValuesRef<'a>,
 ) -> impl Iterator<Item = Result<Value<'a>>> + use<'a> {
     values.read().map(|value| {
@@ -32,7 +32,7 @@ pub(super) fn given<'a>(
 ///
 /// # Errors
 /// If a value cannot be formatted as text.
-pub(super) fn told(columns: &[ArrayRef], row: usize) -> Result<v1::Values> {
+pub(super) fn encode_values(columns: &[ArrayRef], row: usize) -> Result<v1::Values> {
     let values = columns.iter().map(|column| Ok(v1::Value { kind: kind(column, row)? }));
     Ok(v1::Values { values: values.collect::<Result<_>>()? })
 }

@@ -27,30 +27,30 @@ use tonic::Status;
 use tonic::body::Body;
 use tonic::metadata::MetadataValue;
 
+use super::caller::{CallSession, Caller, shutting_down, terminated};
 use super::calls::Call;
-use super::door::Hall;
-use super::guest::{Guest, Seat, shutting_down, terminated};
 use super::incoming::{GROUP_BYTES, Incoming};
 use super::memory::{Held, Memory, Share};
-use super::writers::{Turn, replaced};
+use super::resuming_writers::{Turn, replaced};
+use super::service::RecordsService;
 use crate::grpc::errors::status;
 use crate::grpc::{Upload, answered, streamed};
-use crate::pump::{Pieces, Pump};
+use crate::read_ahead::{Pieces, ReadAhead};
 use progress::{FirstFailure, Progress};
 use reader::{Group, RowReader};
 
 /// Serves a `Write` call: replies are sent as rows become durable.
 pub(super) fn two_way(
-    hall: Arc<Hall>,
-    guest: Guest,
+    service: Arc<RecordsService>,
+    caller: Caller,
     turn: Option<Turn>,
     body: Upload,
 ) -> Response<Body> {
-    streamed(Pump::start(async move |pieces| {
-        let mut stream = WriteStream::new(guest, Call::Write, &hall.memory, body);
+    streamed(ReadAhead::start(async move |pieces| {
+        let mut stream = WriteStream::new(caller, Call::Write, &service.memory, body);
         stream.turn = turn;
         let ended = stream.run(Some(&pieces)).await;
-        stream.seat.count_end(ended.as_ref().err());
+        stream.call_session.count_end(ended.as_ref().err());
         ended
     }))
 }
@@ -58,15 +58,15 @@ pub(super) fn two_way(
 /// Serves a `Create`, `Update`, `Upsert` or `Remove` call: one reply, at the end or at the first
 /// failure.
 pub(super) async fn one_way(
-    hall: Arc<Hall>,
-    guest: Guest,
+    service: Arc<RecordsService>,
+    caller: Caller,
     change: RecordChange,
     body: Upload,
 ) -> Response<Body> {
-    let mut stream = WriteStream::new(guest, Call::Change(change), &hall.memory, body);
+    let mut stream = WriteStream::new(caller, Call::Change(change), &service.memory, body);
     let ended = stream.run(None).await;
     let failure = stream.progress.first_failure();
-    stream.seat.count_end(ended.as_ref().err().or(failure.map(|failed| &failed.error)));
+    stream.call_session.count_end(ended.as_ref().err().or(failure.map(|failed| &failed.error)));
     match (failure, ended) {
         (Some(failed), _) => {
             let stops_all = !stream.incoming.reader.records().lie_on_workers();
@@ -110,7 +110,7 @@ pub(super) fn framed(message: &impl Message) -> Bytes {
 }
 
 struct WriteStream {
-    seat: Seat,
+    call_session: CallSession,
     /// Set for a named stream: earlier streams of the name end first.
     turn: Option<Turn>,
     share: Share,
@@ -153,14 +153,14 @@ impl Drop for WriteStream {
 }
 
 impl WriteStream {
-    fn new(guest: Guest, call: Call, memory: &Memory, body: Upload) -> WriteStream {
-        let Guest { records, seat, .. } = guest;
-        let message_bytes_max = seat.shared.config.limits.record_message_bytes;
+    fn new(caller: Caller, call: Call, memory: &Memory, body: Upload) -> WriteStream {
+        let Caller { records, call_session, .. } = caller;
+        let message_bytes_max = call_session.shared.config.limits.record_message_bytes;
         let reader = RowReader::new(call, records, message_bytes_max);
         let (acknowledge, acknowledged) = unbounded_channel();
         WriteStream {
             incoming: Incoming::new(body, message_bytes_max, reader),
-            seat,
+            call_session,
             turn: None,
             share: memory.share(),
             stopped: (call != Call::Write).then(Arc::default),
@@ -178,7 +178,7 @@ impl WriteStream {
     /// # Errors
     /// If the stream ends before its client ended it.
     async fn run(&mut self, replies: Option<&Pieces<Bytes>>) -> Result<()> {
-        let ended = self.seat.ended();
+        let ended = self.call_session.ended();
         let over = self.turn.as_ref().map(Turn::over);
         let replaced_by_another = async {
             match over {
@@ -198,7 +198,7 @@ impl WriteStream {
         if let Some(turn) = &mut self.turn {
             turn.begin().await;
         }
-        let mut drained = std::pin::pin!(self.seat.drained());
+        let mut drained = std::pin::pin!(self.call_session.drained());
         while self.waiting_groups > 0 || !self.incoming.has_ended() {
             let has_read = self.incoming.has_read();
             let may_read = !has_read && self.share.may_read(self.waiting_bytes);
@@ -230,7 +230,7 @@ impl WriteStream {
     /// Decodes the bytes read and passes their groups to the database, with the memory held for
     /// them. Returns the number of bytes.
     fn hand_over(&mut self, mut held: Held) -> Result<usize> {
-        self.seat.metrics().read();
+        self.call_session.metrics().read();
         let read_bytes = self.incoming.take_apart();
         let groups = self.incoming.reader.finish()?;
         if !groups.is_empty() {
@@ -254,13 +254,13 @@ impl WriteStream {
         self.waiting_groups += 1;
         self.waiting_bytes += bytes;
         let since = Instant::now();
-        let told = move |written| {
+        let on_written = move |written| {
             drop(held);
             // The stream may be gone; its group is written nevertheless.
             let _ = acknowledge.send(Acknowledged { rows, bytes, atomic, since, written });
         };
         let reader = &self.incoming.reader;
-        reader.records().write(write, failing, reader.durability(), Box::new(told));
+        reader.records().write(write, failing, reader.durability(), Box::new(on_written));
     }
 
     /// Records all available acknowledgements and reports them to the client.
@@ -274,7 +274,7 @@ impl WriteStream {
             self.waiting_groups -= 1;
             self.waiting_bytes -= done.bytes;
             let written = done.written?;
-            self.seat.metrics().acknowledged(done.rows, &written, done.since);
+            self.call_session.metrics().acknowledged(done.rows, &written, done.since);
             match self.stopped {
                 None => self.progress.note(done.rows, done.atomic, written),
                 Some(_) => self.progress.note_until_failure(done.rows, done.atomic, written),
@@ -285,7 +285,7 @@ impl WriteStream {
         for reply in self.progress.replies() {
             let left = |_| Error::internal("the client has left");
             replies.push(framed(&reply)).await.map_err(left)?;
-            self.seat.metrics().replied();
+            self.call_session.metrics().replied();
         }
         Ok(())
     }

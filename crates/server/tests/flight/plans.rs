@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
 use arrow_flight::sql::client::PreparedStatement;
 use futures::TryStreamExt;
-use thalweg_query::{BOOTSTRAP_ROLE, Database, PlanFigures, Prepared, ScalarValue, Session};
+use thalweg_query::{BOOTSTRAP_ROLE, Database, PlanCacheMetrics, Prepared, ScalarValue, Session};
 use thalweg_server::Server;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{NoTls, Statement};
@@ -113,8 +113,8 @@ impl Everywhere {
 async fn one_plan_serves_all_front_ends_until_its_table_changes() {
     let (database, server) = filled().await;
     let mut everywhere = Everywhere::prepare(&database, &server).await;
-    let figures = |runs, made| PlanFigures { runs, made, refused: 0, statements: 1 };
-    assert_eq!(database.plan_figures(), PlanFigures::default());
+    let figures = |runs, made| PlanCacheMetrics { runs, made, refused: 0, statements: 1 };
+    assert_eq!(database.plan_figures(), PlanCacheMetrics::default());
     // The run that makes a plan is not counted as one of a plan that was kept.
     everywhere.run().await;
     assert_eq!(database.plan_figures(), figures(2, 1));
@@ -130,7 +130,7 @@ async fn one_plan_serves_all_front_ends_until_its_table_changes() {
 async fn a_plan_is_for_one_role_and_for_the_types_of_its_values() {
     let (database, server) = filled().await;
     let client = postgres(&server, BOOTSTRAP_ROLE).await;
-    let figures = |runs, made| PlanFigures { runs, made, refused: 0, statements: made };
+    let figures = |runs, made| PlanCacheMetrics { runs, made, refused: 0, statements: made };
     // A type that the client declares is the same as one that the server finds.
     let found = client.prepare(SQL).await.unwrap();
     let declared = client.prepare_typed(SQL, &[Type::INT4]).await.unwrap();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::support::{
     EVE, Raw, SUPERUSER, bind, bind_values, close, describe, execute, flush, message, parse, query,
-    server, sync, told,
+    server, summary, sync,
 };
 
 /// Everything that can be wrong, by the part of the server that finds it out.
@@ -67,8 +67,8 @@ async fn every_error_fails_the_block_it_is_in() {
         let mut raw = Raw::connect(&server, SUPERUSER).await;
         assert_eq!(raw.sql("BEGIN").await, "C(BEGIN) Z(T)");
         assert_eq!(raw.sql("INSERT INTO t VALUES (1, 'half')").await, "C(INSERT 0 1) Z(T)");
-        let told = raw.ask(&messages).await;
-        assert!(told.contains("E(") && told.ends_with("Z(E)"), "{what}: {told}");
+        let summary = raw.ask(&messages).await;
+        assert!(summary.contains("E(") && summary.ends_with("Z(E)"), "{what}: {summary}");
         assert_eq!(raw.sql("SELECT 1").await, "E(25P02) Z(E)", "{what}");
         assert_eq!(raw.sql("COMMIT").await, "C(ROLLBACK) Z(I)", "{what}");
         assert_eq!(raw.sql("SELECT count(*) FROM t").await, "T D(0) C(SELECT 1) Z(I)", "{what}");
@@ -81,8 +81,8 @@ async fn after_an_error_the_connection_goes_on() {
     let server = server().await;
     let mut raw = Raw::connect(&server, EVE).await;
     for (what, messages) in mistakes() {
-        let told = raw.ask(&messages).await;
-        assert!(told.contains("E(") && told.ends_with("Z(I)"), "{what}: {told}");
+        let summary = raw.ask(&messages).await;
+        assert!(summary.contains("E(") && summary.ends_with("Z(I)"), "{what}: {summary}");
         assert_eq!(raw.sql("SELECT 1").await, "T D(1) C(SELECT 1) Z(I)", "{what}");
         raw.sql("DEALLOCATE ALL").await;
     }
@@ -160,7 +160,7 @@ async fn what_comes_between_two_syncs_is_one_transaction() {
     raw.send(&[insert(4), vec![sync()], insert(5), vec![sync(), query("SELECT 6")]].concat()).await;
     for expected in ["1 2 C(INSERT 0 1) Z(I)", "1 2 C(INSERT 0 1) Z(I)", "T D(6) C(SELECT 1) Z(I)"]
     {
-        assert_eq!(told(&raw.until_ready().await), expected);
+        assert_eq!(summary(&raw.until_ready().await), expected);
     }
     let text = "INSERT INTO t VALUES (7, 'x'); SELECT 1/0; INSERT INTO t VALUES (8, 'x')";
     assert_eq!(raw.sql(text).await, "C(INSERT 0 1) E(22012) Z(I)");

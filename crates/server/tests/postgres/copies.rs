@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::support::{
     Raw, SUPERUSER, bind, copy_data, copy_done, copy_fail, execute, field, message, parse, query,
-    server, sync, told,
+    server, summary, sync,
 };
 
 const COPY: &str = "COPY t FROM STDIN";
@@ -19,7 +19,7 @@ async fn rows_are_there_once_the_client_says_so() {
     assert_eq!(raw.ask(&rows).await, "C(COPY 2) Z(I)");
     let extended = [parse("", COPY), bind("", ""), execute("", 0), sync()];
     raw.send(&extended).await;
-    assert_eq!(told(&raw.until(b"G").await), "1 2 G");
+    assert_eq!(summary(&raw.until(b"G").await), "1 2 G");
     assert_eq!(raw.ask(&[copy_data(b"3\tthree\n"), copy_done(), sync()]).await, "C(COPY 1) Z(I)");
     assert_eq!(raw.sql("SELECT count(*) FROM t").await, "T D(3) C(SELECT 1) Z(I)");
 }

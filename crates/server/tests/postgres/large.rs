@@ -5,8 +5,8 @@ use bytes::Bytes;
 
 use crate::large_inputs::{COLUMNS, create_wide, list, row};
 use crate::support::{
-    Raw, SUPERUSER, bind, bind_values, execute, field, parse, query, server, server_with, sync,
-    told,
+    Raw, SUPERUSER, bind, bind_values, execute, field, parse, query, server, server_with, summary,
+    sync,
 };
 
 const STATEMENTS: usize = 10_000;
@@ -41,7 +41,7 @@ async fn a_message_beyond_the_limit_ends_the_connection_with_what_to_do() {
     // The length alone is enough: nobody waits for the rest, nor knows where the next one begins.
     raw.send(&[query(&"x".repeat(100_000)).slice(..5)]).await;
     let replies = raw.until_ready().await;
-    let [error] = replies.as_slice() else { panic!("{}", told(&replies)) };
+    let [error] = replies.as_slice() else { panic!("{}", summary(&replies)) };
     let said = |wanted| field(&error.body, wanted).unwrap();
     assert_eq!((said(b'S').as_str(), said(b'C').as_str()), ("FATAL", "54000"));
     let expected = "a message of 100005 bytes is longer than the limit of 100000";
@@ -75,14 +75,14 @@ async fn a_thousand_columns_are_filled_and_read() {
     let replies = raw.until_ready().await;
     assert_eq!(replies[0].body[..2], (COLUMNS as u16).to_be_bytes(), "columns are described");
     let expected = format!("T D({}) D({}) C(SELECT 2) Z(I)", row(1).join(","), second.join(","));
-    assert_eq!(told(&replies), expected);
+    assert_eq!(summary(&replies), expected);
 }
 
 /// The SQLSTATE and the message of a statement that is refused.
 async fn refusal(raw: &mut Raw, sql: &str) -> (String, String) {
     raw.send(&[query(sql)]).await;
     let replies = raw.until_ready().await;
-    assert!(told(&replies).starts_with("E("), "{}", told(&replies));
+    assert!(summary(&replies).starts_with("E("), "{}", summary(&replies));
     let said = |wanted| field(&replies[0].body, wanted).unwrap();
     (said(b'C'), said(b'M'))
 }

@@ -6,7 +6,7 @@ use thalweg_server::Server;
 
 use crate::support::{
     EVE, Raw, SUPERUSER, bind, bind_values, cancel, execute, parse, query, server, server_with,
-    sync, told,
+    summary, sync,
 };
 
 const LOCK: &str = "SELECT pg_advisory_lock(1)";
@@ -32,7 +32,7 @@ async fn until_waiting(other: &mut Raw, id: i32) {
 
 /// What comes while somebody waits for a lock, or after it.
 async fn answer(raw: &mut Raw) -> String {
-    told(&in_time(raw.until_ready()).await)
+    summary(&in_time(raw.until_ready()).await)
 }
 
 /// A wait that has no end is a fault.

@@ -7,7 +7,7 @@ use thalweg_server::auth::AuthConfig;
 use tokio_postgres::NoTls;
 
 use crate::support::{
-    EVE, Raw, SUPERUSER, framed, hello, message, query, server, server_with, told,
+    EVE, Raw, SUPERUSER, framed, hello, message, query, server, server_with, summary,
 };
 
 const PROTOCOL: [u8; 4] = (3_u32 << 16).to_be_bytes();
@@ -20,7 +20,7 @@ async fn begin(server: &Server, settings: &[(&str, &str)]) -> String {
     raw.send(&[hello(&[user, settings].concat())]).await;
     let mut replies = raw.until_ready().await;
     replies.retain(|reply| !b"SRK".contains(&reply.kind));
-    told(&replies)
+    summary(&replies)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -187,6 +187,6 @@ async fn clients_are_told_what_postgres_15_tells() {
         ]
     );
     raw.send(&[query("SET default_transaction_read_only = on")]).await;
-    let changed = told(&raw.until_ready().await);
+    let changed = summary(&raw.until_ready().await);
     assert_eq!(changed, "C(SET) S(default_transaction_read_only=on) Z(I)");
 }

@@ -50,8 +50,8 @@ async fn a_portal_is_described_wherever_it_stands() {
     let select = parse("", "SELECT x FROM generate_series(1, 2) x");
     let steps = [select, bind("p", ""), tell.clone(), run.clone(), tell.clone()];
     let more = [run.clone(), tell.clone(), run.clone(), tell.clone(), sync()];
-    let told = raw.ask(&[steps.as_slice(), more.as_slice()].concat()).await;
-    assert_eq!(told, "1 2 T D(1) s T D(2) s T C(SELECT 0) T Z(I)");
+    let summary = raw.ask(&[steps.as_slice(), more.as_slice()].concat()).await;
+    assert_eq!(summary, "1 2 T D(1) s T D(2) s T C(SELECT 0) T Z(I)");
     for (sql, done) in [("", "I"), ("INSERT INTO t VALUES (1, 'x')", "C(INSERT 0 1)")] {
         let steps =
             [parse("", sql), bind("p", ""), tell.clone(), run.clone(), tell.clone(), sync()];

@@ -114,7 +114,7 @@ impl Raw {
     /// What comes back up to the next `ReadyForQuery`, or the end, in short.
     pub async fn ask(&mut self, messages: &[Bytes]) -> String {
         self.send(messages).await;
-        told(&self.until_ready().await)
+        summary(&self.until_ready().await)
     }
 
     pub async fn sql(&mut self, sql: &str) -> String {
@@ -124,7 +124,7 @@ impl Raw {
     /// Begins a `COPY` from the client.
     pub async fn copy(&mut self, sql: &str) {
         self.send(&[query(sql)]).await;
-        assert_eq!(told(&self.until(b"GZ").await), "G");
+        assert_eq!(summary(&self.until(b"GZ").await), "G");
     }
 
     /// Whether nothing comes any more.
@@ -134,8 +134,8 @@ impl Raw {
 }
 
 /// Replies in short: kinds, and what tells more: rows, tags, SQLSTATEs, the state of transactions.
-pub fn told(replies: &[Reply]) -> String {
-    let mut told = Vec::new();
+pub fn summary(replies: &[Reply]) -> String {
+    let mut summary = Vec::new();
     for Reply { kind, body } in replies {
         let kind = char::from(*kind);
         let what = match kind {
@@ -150,9 +150,9 @@ pub fn told(replies: &[Reply]) -> String {
             }
             _ => String::new(),
         };
-        told.push(if what.is_empty() { kind.to_string() } else { format!("{kind}({what})") });
+        summary.push(if what.is_empty() { kind.to_string() } else { format!("{kind}({what})") });
     }
-    told.join(" ")
+    summary.join(" ")
 }
 
 /// One field of an error or a notice.

@@ -1,7 +1,7 @@
 //! Values in binary, of types that clients name themselves.
 
 use crate::support::{
-    Raw, Reply, SUPERUSER, bind_values, describe, execute, message, parse_as, server, sync, told,
+    Raw, Reply, SUPERUSER, bind_values, describe, execute, message, parse_as, server, summary, sync,
 };
 
 /// A statement with one parameter of a declared type: the type that is told of it, and the rest.
@@ -16,7 +16,7 @@ async fn run(raw: &mut Raw, sql: &str, declared: &[u32], value: &[u8]) -> (Optio
     };
     let oid = replies.iter().find_map(told_type);
     replies.retain(|reply| !b"12tT".contains(&reply.kind));
-    (oid, told(&replies))
+    (oid, summary(&replies))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,8 +35,8 @@ async fn parameters_have_the_types_that_clients_declare() {
         (3802, b"\x01{}", "D({})"),
         (1028, &array, "D({4294967295})"),
     ] {
-        let (oid, told) = run(&mut raw, "SELECT $1", &[declared], value).await;
-        assert_eq!(told, format!("{expected} C(SELECT 1) Z(I)"), "{declared}");
+        let (oid, summary) = run(&mut raw, "SELECT $1", &[declared], value).await;
+        assert_eq!(summary, format!("{expected} C(SELECT 1) Z(I)"), "{declared}");
         assert_eq!(oid, Some(declared));
     }
 }
@@ -55,11 +55,11 @@ async fn bytes_of_other_types_are_refused() {
         ("SELECT $1::int[]", &[0, 0, 0, 1], "08P01"),
         ("SELECT $1::text", b"a\0b", "22021"),
     ] {
-        let (_, told) = run(&mut raw, sql, &[], value).await;
-        assert_eq!(told, format!("E({state}) Z(I)"), "{sql}");
+        let (_, summary) = run(&mut raw, sql, &[], value).await;
+        assert_eq!(summary, format!("E({state}) Z(I)"), "{sql}");
     }
-    let (_, told) = run(&mut raw, "SELECT $1", &[3802], b"{}").await;
-    assert_eq!(told, "E(22P03) Z(I)");
+    let (_, summary) = run(&mut raw, "SELECT $1", &[3802], b"{}").await;
+    assert_eq!(summary, "E(22P03) Z(I)");
 }
 
 /// Sixty bytes that claim two thousand million empty arrays, and some more: none costs more than
@@ -75,8 +75,8 @@ async fn no_array_keeps_the_server_busy() {
         (&[2, 0, 23, 10_000, 1, 10_000, 1], "E(08P01) Z(I)"),
     ] {
         let bytes: Vec<u8> = words.iter().flat_map(|word: &i32| word.to_be_bytes()).collect();
-        let (_, told) = run(&mut raw, "SELECT $1::int[]", &[], &bytes).await;
-        assert_eq!(told, expected, "{words:?}");
+        let (_, summary) = run(&mut raw, "SELECT $1::int[]", &[], &bytes).await;
+        assert_eq!(summary, expected, "{words:?}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn column_type(raw: &mut Raw, sql: &str) -> u32 {
     raw.send(&[parse_as("", sql, &[]), describe('S', ""), sync()]).await;
     let replies = raw.until_ready().await;
     let row = replies.iter().find(|reply| reply.kind == b'T');
-    let row = row.unwrap_or_else(|| panic!("{sql}: {}", told(&replies)));
+    let row = row.unwrap_or_else(|| panic!("{sql}: {}", summary(&replies)));
     let name = row.body[2..].iter().position(|byte| *byte == 0).unwrap();
     let oid = 2 + name + 1 + 4 + 2;
     u32::from_be_bytes(row.body[oid..oid + 4].try_into().unwrap())
@@ -153,8 +153,8 @@ async fn arrays_of_named_types_are_inserted_and_changed() {
         "UPDATE tags SET ids = $1 WHERE id = 1",
         "INSERT INTO tags VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET ids = excluded.ids",
     ] {
-        let (oid, told) = run(&mut raw, sql, &[], &array).await;
-        assert!(told.ends_with("1) Z(I)"), "{sql}: {told}");
+        let (oid, summary) = run(&mut raw, sql, &[], &array).await;
+        assert!(summary.ends_with("1) Z(I)"), "{sql}: {summary}");
         assert_eq!(oid, Some(2951));
     }
     let shown = "11111111-1111-1111-1111-111111111111";
@@ -185,7 +185,7 @@ async fn records_are_sent_in_binary() {
         raw.send(&[parse_as("", &sql, &[]), bound, execute("", 0), sync()]).await;
         let replies = raw.until_ready().await;
         let row = replies.iter().find(|reply| reply.kind == b'D');
-        let row = row.unwrap_or_else(|| panic!("{sql}: {}", told(&replies)));
+        let row = row.unwrap_or_else(|| panic!("{sql}: {}", summary(&replies)));
         // How many columns there are, and the length of this one.
         assert_eq!(row.body[2..6], (expected.len() as i32).to_be_bytes(), "{value}");
         assert_eq!(row.body[6..], expected, "{value}");

@@ -4,7 +4,7 @@ use thalweg_server::Server;
 
 use crate::support::{
     EVE, Raw, SUPERUSER, bind, cancel, copy_data, copy_done, execute, parse, query, server,
-    server_with, sync, told,
+    server_with, summary, sync,
 };
 
 /// More rows than sockets hold.
@@ -57,7 +57,7 @@ async fn until_cut_off(admin: &mut Raw, deaf: &mut Raw) {
     let replies = deaf.until_ready().await;
     let mut rows = replies.iter().filter(|reply| reply.kind == b'D');
     assert!(rows.all(|row| row.body.len() == 2 + 4 + 1_000));
-    assert_eq!(told(&replies[replies.len() - 2..]), "E(57014) Z(I)");
+    assert_eq!(summary(&replies[replies.len() - 2..]), "E(57014) Z(I)");
     assert_eq!(deaf.sql("SELECT 1").await, ONE);
 }
 
@@ -107,17 +107,17 @@ async fn a_copy_whose_client_does_not_write_is_ended() {
     mute.copy(copy).await;
     mute.send(&[copy_data(b"1\tone\n")]).await;
     cancel(&server, mute.id, mute.secret).await;
-    assert_eq!(told(&mute.until_ready().await), "E(57014) Z(I)");
+    assert_eq!(summary(&mute.until_ready().await), "E(57014) Z(I)");
     // What comes afterwards is nobody's.
     mute.send(&[copy_data(b"2\ttwo\n"), copy_done()]).await;
     assert_eq!(mute.sql("SELECT count(*) FROM t").await, "T D(0) C(SELECT 1) Z(I)");
     mute.sql("SET statement_timeout = '50ms'").await;
     mute.copy(copy).await;
-    assert_eq!(told(&mute.until_ready().await), "E(57014) Z(I)");
+    assert_eq!(summary(&mute.until_ready().await), "E(57014) Z(I)");
     mute.sql("SET statement_timeout = 0").await;
     mute.copy(copy).await;
     terminate(&mut admin, mute.id).await;
-    assert_eq!(told(&mute.until_ready().await), "E(57P01)");
+    assert_eq!(summary(&mute.until_ready().await), "E(57P01)");
     assert_eq!(admin.sql("SELECT count(*) FROM t").await, "T D(0) C(SELECT 1) Z(I)");
 }
 
@@ -135,7 +135,7 @@ async fn a_cancel_is_for_the_statement_that_runs() {
     cancel(&server, id, secret.wrapping_add(1)).await;
     assert!(is_there(&mut admin, id, "state = 'active'").await);
     cancel(&server, id, secret).await;
-    assert_eq!(told(&raw.until_ready().await), "E(57014) Z(I)");
+    assert_eq!(summary(&raw.until_ready().await), "E(57014) Z(I)");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,9 +194,9 @@ async fn a_server_that_ends_lets_blocks_end() {
     busy.sql("BEGIN").await;
     busy.sql("INSERT INTO t VALUES (1, 'x')").await;
     let ending = tokio::spawn(server.shut_down());
-    assert_eq!(told(&idle.until_ready().await), "E(57P01)");
+    assert_eq!(summary(&idle.until_ready().await), "E(57P01)");
     assert_eq!(busy.sql("COMMIT").await, "C(COMMIT) Z(I)");
-    assert_eq!(told(&busy.until_ready().await), "E(57P01)");
+    assert_eq!(summary(&busy.until_ready().await), "E(57P01)");
     ending.await.unwrap();
 }
 
@@ -210,6 +210,6 @@ async fn idle_sessions_have_their_time() {
         let mut raw = Raw::connect(&server, EVE).await;
         raw.sql(begin).await;
         raw.sql(&format!("SET {setting} = '20ms'")).await;
-        assert_eq!(told(&raw.until_ready().await), state, "{setting}");
+        assert_eq!(summary(&raw.until_ready().await), state, "{setting}");
     }
 }

@@ -19,7 +19,7 @@ use Action::{Read, Replace, Write};
 impl Model for Register {
     type State = u64;
     type Action = Action;
-    type Told = u64;
+    type Observed = u64;
 
     fn initial() -> u64 {
         0
@@ -36,17 +36,17 @@ impl Model for Register {
     }
 }
 
-type Told = Operation<Action, u64>;
+type Observed = Operation<Action, u64>;
 
-fn done(invoked: u64, completed: u64, action: Action, told: u64) -> Told {
+fn done(invoked: u64, completed: u64, action: Action, told: u64) -> Observed {
     Operation { client: 0, invoked, completed, action, outcome: Outcome::Done(told) }
 }
 
-fn in_doubt(invoked: u64, completed: u64, action: Action) -> Told {
+fn in_doubt(invoked: u64, completed: u64, action: Action) -> Observed {
     Operation { client: 0, invoked, completed, action, outcome: Outcome::InDoubt }
 }
 
-fn is_linearizable(history: &[Told]) -> bool {
+fn is_linearizable(history: &[Observed]) -> bool {
     check::<Register>(history).is_ok()
 }
 
@@ -125,7 +125,7 @@ fn a_violation_names_what_cannot_be() {
 
 /// Operations that take place one at a time, told as clients would see them; `overlap` says how
 /// many are under way at a time.
-fn honest(random: &SeededRandom, operations: u64, overlap: u64, doubtful: u64) -> Vec<Told> {
+fn honest(random: &SeededRandom, operations: u64, overlap: u64, doubtful: u64) -> Vec<Observed> {
     let (mut state, mut history) = (0, Vec::new());
     for number in 1..=operations {
         let action = match random.below(3) {

@@ -65,12 +65,12 @@ impl Work {
         for _ in 0..operations {
             self.client.pause();
             let begun = self.notes.begin();
-            let (steps, told) = match self.client.random.below(8) {
+            let (steps, outcome) = match self.client.random.below(8) {
                 0..2 => self.look_at_all(),
                 2..5 => self.transaction(),
                 _ => self.group(),
             };
-            let told = match told {
+            let outcome = match outcome {
                 Ok(()) => (steps, Outcome::Done(())),
                 // The reads of a refused transaction must be correct, too.
                 Err(Failure::Refused(_)) => (of_others(steps), Outcome::Done(())),
@@ -79,7 +79,7 @@ impl Work {
                     (steps, Outcome::InDoubt)
                 }
             };
-            self.notes.end(begun, [told]);
+            self.notes.end(begun, [outcome]);
             if self.doubts >= DOUBTS_MAX {
                 break;
             }
@@ -110,8 +110,8 @@ impl Work {
                 steps.push(Step::Append(key, value));
             }
         }
-        let told = session.commit();
-        (steps, told)
+        let outcome = session.commit();
+        (steps, outcome)
     }
 
     /// A group that is written as a whole, if the lists that it changes have their expected
@@ -133,8 +133,8 @@ impl Work {
         if !changes.iter().any(|change| change.key == other) {
             steps.push(Step::Read(other, look(&view, other).0));
         }
-        let told = self.client.write_whole(&changes);
-        (steps, told)
+        let outcome = self.client.write_whole(&changes);
+        (steps, outcome)
     }
 }
 

@@ -39,7 +39,7 @@ pub enum Change {
 
 /// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Tells {
+pub enum ObservedAnswer {
     /// The value found.
     Found(Option<Value>),
     /// True if it changed anything.
@@ -52,16 +52,22 @@ struct Register;
 impl Model for Register {
     type State = Option<Value>;
     type Action = Change;
-    type Told = Tells;
+    type Observed = ObservedAnswer;
 
     fn initial() -> Option<Value> {
         None
     }
 
-    fn step(state: &Option<Value>, action: &Change, told: Option<&Tells>) -> Option<Option<Value>> {
+    fn step(
+        state: &Option<Value>,
+        action: &Change,
+        told: Option<&ObservedAnswer>,
+    ) -> Option<Option<Value>> {
         let next = match *action {
             Change::Read => {
-                return told.is_none_or(|told| *told == Tells::Found(*state)).then_some(*state);
+                return told
+                    .is_none_or(|told| *told == ObservedAnswer::Found(*state))
+                    .then_some(*state);
             }
             Change::Create(value) => state.is_none().then_some(Some(value)),
             Change::Update(value) => state.is_some().then_some(Some(value)),
@@ -70,7 +76,7 @@ impl Model for Register {
             Change::Set(value) => Some(value),
             Change::Replace(from, to) => (*state == from).then_some(to),
         };
-        let tells = Tells::Applied(next.is_some());
+        let tells = ObservedAnswer::Applied(next.is_some());
         told.is_none_or(|told| *told == tells).then_some(next.unwrap_or(*state))
     }
 }
@@ -80,7 +86,7 @@ type Action = (Place, Change);
 /// A running client.
 struct Work {
     client: Client,
-    notes: Notes<Action, Tells>,
+    notes: Notes<Action, ObservedAnswer>,
     /// The last value and version that it saw of each key.
     seen: BTreeMap<Place, (Value, u64)>,
     doubts: u32,
@@ -90,7 +96,7 @@ struct Work {
 /// The key whose history is not linearizable, and the reason.
 pub fn play(world: &mut World) -> Result<Told, String> {
     let plan = *world.plan();
-    let mut history: Vec<Operation<Action, Tells>> = Vec::new();
+    let mut history: Vec<Operation<Action, ObservedAnswer>> = Vec::new();
     for _ in 0..plan.eras {
         let notes = world.era(move |client| Work::new(client).run(plan.operations))?;
         let end = world.restart()?;
@@ -105,7 +111,7 @@ pub fn play(world: &mut World) -> Result<Told, String> {
     );
     history.extend(last.close(begun));
     let told = Told::of(&history);
-    let mut keys: BTreeMap<Place, Vec<Operation<Change, Tells>>> = BTreeMap::new();
+    let mut keys: BTreeMap<Place, Vec<Operation<Change, ObservedAnswer>>> = BTreeMap::new();
     for operation in history {
         let Operation { client, invoked, completed, action: (place, action), outcome } = operation;
         let operation = Operation { client, invoked, completed, action, outcome };
@@ -118,8 +124,8 @@ pub fn play(world: &mut World) -> Result<Told, String> {
     Ok(told)
 }
 
-fn found(found: Option<(String, u64)>) -> Outcome<Tells> {
-    Outcome::Done(Tells::Found(found.map(|(value, _)| number(&value))))
+fn found(found: Option<(String, u64)>) -> Outcome<ObservedAnswer> {
+    Outcome::Done(ObservedAnswer::Found(found.map(|(value, _)| number(&value))))
 }
 
 fn number(value: &str) -> Value {
@@ -132,7 +138,7 @@ impl Work {
         Work { client, notes, seen: BTreeMap::new(), doubts: 0 }
     }
 
-    fn run(mut self, operations: usize) -> Notes<Action, Tells> {
+    fn run(mut self, operations: usize) -> Notes<Action, ObservedAnswer> {
         for _ in 0..operations {
             self.client.pause();
             match self.client.random.below(40) {
@@ -227,7 +233,7 @@ impl Work {
             session.load(table, &rows);
         }
         let outcome = match session.commit() {
-            Ok(()) => Some(Outcome::Done(Tells::Applied(true))),
+            Ok(()) => Some(Outcome::Done(ObservedAnswer::Applied(true))),
             Err(Failure::Refused(_)) => None,
             Err(Failure::InDoubt) => Some(Outcome::InDoubt),
         };
@@ -242,11 +248,11 @@ impl Work {
         let begun = self.notes.begin();
         let mut session = self.client.begin();
         let seen = session.find(place.0, place.1).map(|value| number(&value));
-        let read = ((place, Change::Read), Outcome::Done(Tells::Found(seen)));
+        let read = ((place, Change::Read), Outcome::Done(ObservedAnswer::Found(seen)));
         session.put(place.0, place.1, &value.to_string());
         let change = (place, Change::Replace(seen, Some(value)));
         let told = match session.commit() {
-            Ok(()) => vec![read, (change, Outcome::Done(Tells::Applied(true)))],
+            Ok(()) => vec![read, (change, Outcome::Done(ObservedAnswer::Applied(true)))],
             Err(Failure::Refused(_)) => vec![read],
             Err(Failure::InDoubt) => vec![read, (change, Outcome::InDoubt)],
         };
@@ -256,7 +262,7 @@ impl Work {
 }
 
 /// The outcomes of a group's rows.
-fn tell(changes: &[Action], written: &Written) -> Vec<(Action, Outcome<Tells>)> {
+fn tell(changes: &[Action], written: &Written) -> Vec<(Action, Outcome<ObservedAnswer>)> {
     assert_eq!(written.rows + written.failures.len() as u64, changes.len() as u64);
     let mut failures = written.failures.iter().peekable();
     let mut told = Vec::with_capacity(changes.len());
@@ -267,7 +273,7 @@ fn tell(changes: &[Action], written: &Written) -> Vec<(Action, Outcome<Tells>)> 
             Some(failure) if failure.error.state() == SqlState::SERIALIZATION_FAILURE => continue,
             Some(_) => false,
         };
-        told.push((*action, Outcome::Done(Tells::Applied(applied))));
+        told.push((*action, Outcome::Done(ObservedAnswer::Applied(applied))));
     }
     told
 }

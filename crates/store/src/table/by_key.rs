@@ -63,7 +63,7 @@ pub struct Piece {
 }
 
 /// A batch to write.
-struct Asked<'a> {
+struct PutRequest<'a> {
     rows: &'a RecordBatch,
     put: Put,
     demands: Demands<'a>,
@@ -74,19 +74,19 @@ struct Asked<'a> {
 
 /// The part of a batch that fits into the open chunk.
 struct Part<'a, K> {
-    asked: &'a Asked<'a>,
+    asked: &'a PutRequest<'a>,
     keys: &'a K,
     /// The id of the part's first row.
     base: RowId,
     /// The batch's row for each id from `base` on.
-    kept: Vec<u32>,
+    surviving_rows: Vec<u32>,
     /// Replaced rows. They are marked dead once all rows have ids.
     killed: Vec<RowId>,
     refused: &'a mut Vec<Refused>,
 }
 
 impl<K> Part<'_, K> {
-    /// The position of a row in `kept`, if it belongs to this part.
+    /// The position of a row in `surviving_rows`, if it belongs to this part.
     #[inline]
     fn place_of(&self, row: RowId) -> Option<usize> {
         let here = row.chunk() == self.base.chunk() && row.row() >= self.base.row();
@@ -121,7 +121,7 @@ impl Table {
         }
         let columns = key_columns(key, rows.columns());
         let hashes = KeyHashes::new(&columns).hashes;
-        let asked = Asked { rows, put, demands, key, hashes };
+        let asked = PutRequest { rows, put, demands, key, hashes };
         let (column, position) = (&columns[0], key.positions[0]);
         let fields = self.applied.arrow_schema().fields();
         let is_alone = columns.len() == 1 && !fields[position].is_nullable();
@@ -141,7 +141,7 @@ impl Table {
 
     fn put_asked(
         &mut self,
-        asked: &Asked<'_>,
+        asked: &PutRequest<'_>,
         keys: &impl NewKeys,
         effect: &mut Effect,
     ) -> (Vec<Piece>, Vec<Refused>) {
@@ -155,15 +155,21 @@ impl Table {
                 asked,
                 keys,
                 base: RowId::new(number, length),
-                kept: Vec::with_capacity(room.min(rows - next)),
+                surviving_rows: Vec::with_capacity(room.min(rows - next)),
                 killed: Vec::new(),
                 refused: &mut refused,
             };
-            next = self.place(&mut part, next, room);
-            let Part { kept, mut killed, .. } = part;
+            next = self.index_new_rows(&mut part, next, room);
+            let Part { surviving_rows, mut killed, .. } = part;
             killed.sort_unstable();
             self.applied.kill_all(&killed);
-            pieces.extend(self.append_kept(asked.rows, kept, killed, (number, length), effect));
+            pieces.extend(self.append_kept(
+                asked.rows,
+                surviving_rows,
+                killed,
+                (number, length),
+                effect,
+            ));
             if asked.demands.stop && !refused.is_empty() {
                 break;
             }
@@ -172,13 +178,13 @@ impl Table {
     }
 
     /// Assigns ids in the index to rows from `next` on; returns the first row that did not fit.
-    fn place(&self, part: &mut Part<'_, impl NewKeys>, next: usize, room: usize) -> usize {
+    fn index_new_rows(&self, part: &mut Part<'_, impl NewKeys>, next: usize, room: usize) -> usize {
         let asked = part.asked;
         let mut index = asked.key.index.write();
         let rows = asked.hashes.len();
         let mut known = [None; FETCHED_TOGETHER];
         for row in next..rows {
-            if part.kept.len() == room {
+            if part.surviving_rows.len() == room {
                 return row;
             }
             let turn = (row - next) % FETCHED_TOGETHER;
@@ -228,13 +234,14 @@ impl Table {
         row: usize,
         known: Option<Known>,
     ) -> Result<(), Refusal> {
-        let (asked, keys, kept, base) = (part.asked, part.keys, &part.kept, part.base);
+        let (asked, keys, surviving_rows, base) =
+            (part.asked, part.keys, &part.surviving_rows, part.base);
         let same = |stored: RowId| match part.place_of(stored) {
-            Some(place) => keys.are_same(row, kept[place] as usize),
+            Some(place) => keys.are_same(row, surviving_rows[place] as usize),
             None => keys.has(self, self.slot_of(stored), stored, row),
         };
         let slotted = index.find_slot(asked.hashes[row], known.map(|known| known.likely), same);
-        let id = RowId(base.0 + kept.len() as u64);
+        let id = RowId(base.0 + surviving_rows.len() as u64);
         let holder = slotted.row();
         let here = holder.and_then(|holder| part.place_of(holder));
         let living = holder.filter(|holder| match known {
@@ -250,14 +257,14 @@ impl Table {
             _ => {}
         }
         if let Some(place) = here {
-            part.kept[place] = row as u32;
+            part.surviving_rows[place] = row as u32;
             return Ok(());
         }
         slotted.fill(id);
         // The key's entry now names the new row, so the old one is not found again before it is
         // marked dead.
         part.killed.extend(living);
-        part.kept.push(row as u32);
+        part.surviving_rows.push(row as u32);
         Ok(())
     }
 
@@ -274,17 +281,19 @@ impl Table {
     fn append_kept(
         &mut self,
         rows: &RecordBatch,
-        kept: Vec<u32>,
+        surviving_rows: Vec<u32>,
         killed: Vec<RowId>,
         (chunk, row): (u32, u32),
         effect: &mut Effect,
     ) -> Option<Piece> {
-        let first = *kept.first()?;
-        let in_order = kept.iter().zip(first..).all(|(kept, row)| *kept == row);
+        let first = *surviving_rows.first()?;
+        let in_order =
+            surviving_rows.iter().zip(first..).all(|(surviving_rows, row)| *surviving_rows == row);
         let rows = if in_order {
-            rows.slice(first as usize, kept.len())
+            rows.slice(first as usize, surviving_rows.len())
         } else {
-            take_record_batch(rows, &UInt32Array::from(kept)).expect("places of the batch")
+            take_record_batch(rows, &UInt32Array::from(surviving_rows))
+                .expect("places of the batch")
         };
         let killed = Arc::new(killed);
         if !killed.is_empty() {

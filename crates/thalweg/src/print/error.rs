@@ -89,35 +89,38 @@ mod tests {
 
     use super::*;
 
-    fn place(statement: &str, position: usize) -> String {
+    fn position_lines(statement: &str, position: usize) -> String {
         let error = Error::new(SqlState::SYNTAX_ERROR, "no").with_position(position);
         render(&error, Some(statement), None, ErrorStyle::default())
     }
 
     #[test]
     fn the_caret_stands_under_the_place() {
-        assert_eq!(place("select foo", 8), "ERROR:  no\nLINE 1: select foo\n               ^\n");
         assert_eq!(
-            place("select 1,\n\tfoo\nfrom t", 12),
+            position_lines("select foo", 8),
+            "ERROR:  no\nLINE 1: select foo\n               ^\n"
+        );
+        assert_eq!(
+            position_lines("select 1,\n\tfoo\nfrom t", 12),
             "ERROR:  no\nLINE 2:         foo\n                ^\n"
         );
         assert_eq!(
-            place("select '日本', ö, foo", 17),
+            position_lines("select '日本', ö, foo", 17),
             "ERROR:  no\nLINE 1: select '日本', ö, foo\n                          ^\n"
         );
     }
 
     #[test]
     fn positions_past_the_end_point_behind_the_statement() {
-        assert_eq!(place("select", 7), "ERROR:  no\nLINE 1: select\n              ^\n");
-        assert_eq!(place("select", 99), "ERROR:  no\nLINE 1: select\n              ^\n");
-        assert_eq!(place("", 1), "ERROR:  no\nLINE 1: \n        ^\n");
+        assert_eq!(position_lines("select", 7), "ERROR:  no\nLINE 1: select\n              ^\n");
+        assert_eq!(position_lines("select", 99), "ERROR:  no\nLINE 1: select\n              ^\n");
+        assert_eq!(position_lines("", 1), "ERROR:  no\nLINE 1: \n        ^\n");
     }
 
     #[test]
     fn long_lines_are_cut_around_the_place() {
         let statement = format!("select {} oops {}", "a".repeat(200), "b".repeat(200));
-        let shown = place(&statement, 209);
+        let shown = position_lines(&statement, 209);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[1].starts_with("LINE 1: ...aaa") && lines[1].ends_with("bbb..."), "{shown}");
         let caret = lines[2].find('^').unwrap();

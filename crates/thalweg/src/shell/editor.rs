@@ -22,7 +22,7 @@ use crate::shell::names::Names;
 
 /// Context of completion; the shell renews it before each line.
 #[derive(Default)]
-pub struct Surroundings {
+pub struct EditorContext {
     pub names: Names,
     /// The earlier lines of the statement that is being edited.
     pub pending: String,
@@ -32,7 +32,7 @@ pub struct Surroundings {
 pub struct LineEditor {
     editor: Editor<Assistant, DefaultHistory>,
     history: Option<PathBuf>,
-    pub surroundings: Rc<RefCell<Surroundings>>,
+    pub editor_context: Rc<RefCell<EditorContext>>,
 }
 
 impl LineEditor {
@@ -47,14 +47,14 @@ impl LineEditor {
             .color_mode(if color { ColorMode::Enabled } else { ColorMode::Disabled })
             .build();
         let mut editor = Editor::with_config(config).map_err(|error| failed(&error))?;
-        let surroundings = Rc::new(RefCell::new(Surroundings::default()));
-        editor.set_helper(Some(Assistant { surroundings: Rc::clone(&surroundings), color }));
+        let editor_context = Rc::new(RefCell::new(EditorContext::default()));
+        editor.set_helper(Some(Assistant { editor_context: Rc::clone(&editor_context), color }));
         let history = history_file();
         if let Some(file) = &history {
             // The first start has no history, and an unreadable history must not prevent a start.
             let _ = editor.load_history(file);
         }
-        Ok(LineEditor { editor, history, surroundings })
+        Ok(LineEditor { editor, history, editor_context })
     }
 
     /// Reads a line; `None` at the end of the input, an empty error on Ctrl-C.
@@ -104,7 +104,7 @@ fn history_file() -> Option<PathBuf> {
 
 #[derive(Helper, Hinter, Validator)]
 struct Assistant {
-    surroundings: Rc<RefCell<Surroundings>>,
+    editor_context: Rc<RefCell<EditorContext>>,
     color: bool,
 }
 
@@ -117,10 +117,10 @@ impl Completer for Assistant {
         position: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
-        let surroundings = self.surroundings.borrow();
-        let pending = &surroundings.pending;
+        let editor_context = self.editor_context.borrow();
+        let pending = &editor_context.pending;
         let text = format!("{pending}{}", &line[..position]);
-        let (start, found) = complete::candidates(&text, &line[position..], &surroundings.names);
+        let (start, found) = complete::candidates(&text, &line[position..], &editor_context.names);
         let pair = |text: String| Pair {
             display: text.clone(),
             // A finished word is followed by a space; a call or a schema is not finished.

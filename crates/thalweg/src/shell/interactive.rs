@@ -75,11 +75,11 @@ fn prepare_completion(
     editor: &LineEditor,
     splitter: &Splitter,
 ) {
-    let mut surroundings = editor.surroundings.borrow_mut();
+    let mut editor_context = editor.editor_context.borrow_mut();
     if std::mem::take(&mut shell.names_are_stale) {
-        surroundings.names = runtime.block_on(Names::read(&shell.database));
+        editor_context.names = runtime.block_on(Names::read(&shell.database));
     }
-    surroundings.pending = splitter.pending().to_owned();
+    editor_context.pending = splitter.pending().to_owned();
 }
 
 /// A prompt like psql's: the missing end of the text, and the state of the transaction.

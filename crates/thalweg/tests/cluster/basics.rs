@@ -137,9 +137,9 @@ async fn rows_change_where_they_lie() {
     let upsert = "INSERT INTO orders VALUES (1, 5, 7, 'new'), (5000, 6, 8, 'fresh') \
                   ON CONFLICT (id) DO UPDATE SET note = excluded.note || ' was ' || orders.note \
                   RETURNING id, note";
-    let mut told = rows(&mut session, upsert).await.unwrap();
-    told.sort();
-    assert_eq!(told, ["1|new was order 1", "5000|fresh"]);
+    let mut error_text = rows(&mut session, upsert).await.unwrap();
+    error_text.sort();
+    assert_eq!(error_text, ["1|new was order 1", "5000|fresh"]);
     let taken =
         rows(&mut session, "INSERT INTO orders (id) VALUES (6000), (2), (6001)").await.unwrap_err();
     assert_eq!(taken.state(), SqlState::UNIQUE_VIOLATION);

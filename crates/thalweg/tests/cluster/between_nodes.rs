@@ -82,8 +82,8 @@ async fn keeps_strangers_out(shown: Vec<String>, strangers: [Vec<String>; 2]) {
     cluster.ask("INSERT INTO t SELECT n FROM generate_series(1, 1000) AS s(n)").await.unwrap();
     assert_eq!(cluster.ask("SELECT count(*) FROM t").await.unwrap(), ["1000"]);
     for stranger in &strangers {
-        let told = cluster.status(stranger);
-        assert!(!told.contains("2 workers"), "{stranger:?} were told {told}");
+        let error_text = cluster.status(stranger);
+        assert!(!error_text.contains("2 workers"), "{stranger:?} were told {error_text}");
     }
 }
 
@@ -110,8 +110,11 @@ async fn a_worker_that_is_not_let_in_says_so() {
     let shown = secret(&directory, "ours", "a secret that all nodes have");
     let cluster = Processes::start_in(Setting { shown, ..Setting::default() }, 0).await;
     let mut stranger = thalweg(&["worker", "--listen", "127.0.0.1:0", "--join", &cluster.join]);
-    let (_stranger, [said]) = Node::start(&mut stranger, ["cannot join the gateway at"]);
-    assert!(said.starts_with(&cluster.join) && said.contains("--cluster-secret"), "{said}");
+    let (_stranger, [printed]) = Node::start(&mut stranger, ["cannot join the gateway at"]);
+    assert!(
+        printed.starts_with(&cluster.join) && printed.contains("--cluster-secret"),
+        "{printed}"
+    );
 }
 
 /// Workers on hosts of their own, with certificates; `None` where this machine makes no hosts.
@@ -132,7 +135,7 @@ async fn on_hosts(directory: &TempDir, workers: usize) -> Option<Processes> {
 /// A key that is inserted; what was said where it was not.
 async fn insert(cluster: &Processes, key: u32) -> Result<(), String> {
     let inserted = cluster.ask(&format!("INSERT INTO t VALUES ({key})")).await;
-    inserted.map(drop).map_err(|error| told(&error))
+    inserted.map(drop).map_err(|error| error_text(&error))
 }
 
 async fn a_cut(way: Way) {
@@ -146,7 +149,7 @@ async fn a_cut(way: Way) {
     let cut = &cluster.setting.hosts[1];
     cut.cut(way);
     let error = cluster.ask("SELECT count(*) FROM t").await.unwrap_err();
-    assert!(told(&error).contains(&cut.inside.to_string()), "{}", told(&error));
+    assert!(error_text(&error).contains(&cut.inside.to_string()), "{}", error_text(&error));
     // The other workers go on, and this one's keys are refused.
     let mut keys = 100..;
     let (mut others, mut refused) = (0, 0);

@@ -43,7 +43,7 @@ async fn a_worker_that_is_killed_while_its_rows_are_relayed_is_named() {
             cluster.workers[1] = None;
         }
     };
-    assert!(told(&error).contains("worker "), "{error:?}");
+    assert!(error_text(&error).contains("worker "), "{error:?}");
     assert!((10..5_000).contains(&seen), "{seen} messages came before");
     assert_eq!(cluster.ask("SELECT 1").await.unwrap(), ["1"]);
 }
@@ -71,7 +71,7 @@ async fn a_worker_that_is_killed_while_rows_are_loaded_leaves_none_of_them() {
         Some(error) => error,
         None => sink.finish().await.unwrap_err(),
     };
-    assert!(told(&refused).contains("worker "), "{refused:?}");
+    assert!(error_text(&refused).contains("worker "), "{refused:?}");
     cluster.restart(1);
     assert_eq!(cluster.at_last("SELECT count(*) FROM t").await, ["5000"]);
 }
@@ -93,7 +93,7 @@ async fn a_worker_that_is_killed_while_a_copy_is_relayed_is_named() {
             cluster.workers[1] = None;
         }
     };
-    assert!(told(&error).contains("worker "), "{error:?}");
+    assert!(error_text(&error).contains("worker "), "{error:?}");
     assert!((10..5_000).contains(&seen), "{seen} messages came before");
     assert_eq!(ask(&other, "SELECT 1").await.unwrap(), ["1"]);
 }
@@ -119,7 +119,7 @@ async fn a_worker_that_is_killed_ahead_of_a_limit_is_named() {
             cluster.workers[1] = None;
         }
     };
-    assert!(told(&error).contains("worker "), "{error:?}");
+    assert!(error_text(&error).contains("worker "), "{error:?}");
     assert!((10..1_990).contains(&seen), "{seen} messages came before");
     assert_eq!(cluster.ask("SELECT 1").await.unwrap(), ["1"]);
 }
@@ -191,7 +191,7 @@ async fn a_worker_that_was_killed_has_its_rows_when_it_is_back() {
     // SIGKILL.
     cluster.workers[1] = None;
     let error = cluster.ask(sum).await.unwrap_err();
-    assert!(told(&error).contains("worker "), "{}", told(&error));
+    assert!(error_text(&error).contains("worker "), "{}", error_text(&error));
     // What the others can do goes on meanwhile.
     cluster.ask("CREATE TABLE other (id int PRIMARY KEY)").await.unwrap();
     cluster.restart(1);
@@ -228,7 +228,7 @@ async fn a_block_changes_no_rows_that_came_after_its_worker_was_started_again() 
         ask(&block, &format!("UPDATE {table} SET v = 1 WHERE id = 5")).await.unwrap();
         begin_anew(&mut cluster, table).await;
         let refused = ask(&block, look).await.expect_err(look);
-        assert_eq!(refused.code().unwrap().code(), "40001", "{look}: {}", told(&refused));
+        assert_eq!(refused.code().unwrap().code(), "40001", "{look}: {}", error_text(&refused));
         for rows in [table, &format!("{table} WHERE id > 100 AND v = 0")] {
             let count = cluster.ask(&format!("SELECT count(*) FROM {rows}")).await.unwrap();
             assert_eq!(count, ["100"], "{look}: {rows}");
@@ -253,7 +253,7 @@ async fn a_definition_that_looks_at_rows_waits_for_all_of_them() {
     ];
     for definition in looking {
         let error = cluster.ask(definition).await.expect_err(definition);
-        assert!(told(&error).contains("worker "), "{definition}: {}", told(&error));
+        assert!(error_text(&error).contains("worker "), "{definition}: {}", error_text(&error));
     }
     for definition in [
         "CREATE TABLE other (id int PRIMARY KEY, t text CHECK (t <> ''))",
@@ -287,7 +287,7 @@ async fn a_query_for_one_key_asks_its_owner_alone() {
                 found += 1;
             }
             Err(error) => {
-                assert!(told(&error).contains("worker "), "{}", told(&error));
+                assert!(error_text(&error).contains("worker "), "{}", error_text(&error));
                 lost += 1;
             }
         }
@@ -330,7 +330,7 @@ async fn prepared_queries_for_a_few_keys_ask_their_owners_alone() {
                 }
                 alive.push(key);
             }
-            Err(error) => assert!(told(&error).contains("worker "), "{}", told(&error)),
+            Err(error) => assert!(error_text(&error).contains("worker "), "{}", error_text(&error)),
         }
     }
     assert!((51..90).contains(&alive.len()), "{alive:?}");
@@ -346,9 +346,9 @@ async fn prepared_queries_for_a_few_keys_ask_their_owners_alone() {
                     found += 1;
                 }
                 Err(error) => {
-                    assert!(told(&error).contains("worker "), "{}", told(&error));
+                    assert!(error_text(&error).contains("worker "), "{}", error_text(&error));
                     let is_lost = !alive.contains(&key) || !alive.contains(&next);
-                    assert!(is_lost, "{key} and {next}: {}", told(&error));
+                    assert!(is_lost, "{key} and {next}: {}", error_text(&error));
                 }
             }
         }
@@ -397,7 +397,7 @@ async fn a_worker_that_hangs_is_named() {
     worker.signal("-STOP");
     let error = cluster.ask("SELECT count(*) FROM t").await.unwrap_err();
     worker.signal("-CONT");
-    assert!(told(&error).contains("does not answer"), "{}", told(&error));
+    assert!(error_text(&error).contains("does not answer"), "{}", error_text(&error));
     assert_eq!(cluster.at_last("SELECT count(*) FROM t").await, ["1000"]);
 }
 
@@ -408,14 +408,14 @@ async fn a_worker_that_hangs_is_waited_for_once() {
     let worker = cluster.workers[0].as_ref().unwrap();
     worker.signal("-STOP");
     let count = "SELECT count(*) FROM a";
-    let first = told(&cluster.ask(count).await.unwrap_err());
+    let first = error_text(&cluster.ask(count).await.unwrap_err());
     assert!(first.contains("worker ") && first.contains("does not answer"), "{first}");
     // Were it waited for each time, these would take ten minutes.
     let write = "UPDATE a SET v = v || '!'";
     let again = async {
         for statement in [count, JOIN, write].into_iter().cycle().take(120) {
             let error = cluster.ask(statement).await.expect_err(statement);
-            assert!(told(&error).contains(&first), "{statement}: {}", told(&error));
+            assert!(error_text(&error).contains(&first), "{statement}: {}", error_text(&error));
         }
         // Definitions that look at no rows need the others only, and all know who is away.
         cluster.ask("CREATE TABLE c (id bigint PRIMARY KEY)").await.unwrap();
@@ -471,11 +471,11 @@ async fn a_worker_that_dies_fails_the_queries_of_which_it_has_a_stage() {
                 cluster.workers[1] = None;
             }
         };
-        assert!(told(&error).contains("worker "), "{error:?}");
+        assert!(error_text(&error).contains("worker "), "{error:?}");
     }
     // It is named while it is away, too.
     let error = cluster.ask(JOIN).await.unwrap_err();
-    assert!(told(&error).contains("worker "), "{}", told(&error));
+    assert!(error_text(&error).contains("worker "), "{}", error_text(&error));
     // What was defined meanwhile it learns before it has a task.
     cluster.ask("CREATE TABLE c (id bigint PRIMARY KEY, k bigint)").await.unwrap();
     cluster.restart(1);
@@ -494,6 +494,6 @@ async fn a_worker_that_hangs_in_a_stage_is_named() {
     worker.signal("-STOP");
     let error = cluster.ask(JOIN).await.unwrap_err();
     worker.signal("-CONT");
-    assert!(told(&error).contains("does not answer"), "{}", told(&error));
+    assert!(error_text(&error).contains("does not answer"), "{}", error_text(&error));
     assert_eq!(cluster.at_last(JOIN).await, ["10000"]);
 }

@@ -11,12 +11,12 @@ use thalweg_distributed::{NodeOptions, RunningNode, start_gateway};
 use tokio::net::TcpListener;
 use tokio_postgres::Client;
 
-use super::processes::{Node, Processes, ask, connect, told};
+use super::bulk_ingest::copy;
+use super::processes::{Node, Processes, ask, connect, error_text};
 use super::support::{
     Cluster, World, account, announce, anywhere, client_of, codes, done, memory, options, packed,
     plan, rows, serve,
 };
-use super::ways_in::copy;
 
 /// A further gateway of a cluster in this process.
 struct Further {
@@ -122,9 +122,9 @@ async fn a_definition_counts_at_every_gateway_from_the_next_statement_on() {
     let all = "SELECT defines, answers, definitions FROM thalweg_cluster.gateways \
                ORDER BY defines DESC";
     let last = cluster.gateway.last_definition();
-    let told = rows(&mut first, all).await.unwrap();
+    let error_text = rows(&mut first, all).await.unwrap();
     let further = format!("false|true|{last}");
-    assert_eq!(told, [format!("true|true|{last}"), further.clone(), further]);
+    assert_eq!(error_text, [format!("true|true|{last}"), further.clone(), further]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -289,15 +289,15 @@ impl Second {
         command.args(["--data", data.to_str().unwrap(), "--nodes", "127.0.0.1:0"]);
         command.args(["--postgres-port", "0", "--grpc-port", "0", "--http-port", "0"]);
         command.args(&cluster.setting.shown);
-        let said = ["PostgreSQL clients", "Workers join at"];
-        let (node, [postgres, nodes]) = Node::start(&mut command, said);
+        let printed = ["PostgreSQL clients", "Workers join at"];
+        let (node, [postgres, nodes]) = Node::start(&mut command, printed);
         Second { node, client: connect(&postgres).await, nodes }
     }
 
     async fn ask(&self, sql: &str) -> Vec<String> {
         match ask(&self.client, sql).await {
             Ok(found) => found,
-            Err(error) => panic!("{sql}: {}", told(&error)),
+            Err(error) => panic!("{sql}: {}", error_text(&error)),
         }
     }
 }
@@ -311,7 +311,7 @@ async fn at_last(client: &Client, sql: &str, wanted: &[&str]) {
         match ask(client, sql).await {
             Ok(found) if found == wanted => return,
             Ok(found) => last = found.join(", "),
-            Err(error) => last = told(&error),
+            Err(error) => last = error_text(&error),
         }
     }
     panic!("{sql}: {last}");
@@ -342,7 +342,7 @@ async fn gateways_come_and_go_for_themselves() {
     let away = "SELECT count(*) FROM thalweg_cluster.gateways WHERE defines AND NOT answers";
     at_last(&second.client, away, &["1"]).await;
     let refused = ask(&second.client, "DROP TABLE t").await.unwrap_err();
-    assert!(told(&refused).contains(&cluster.join), "{}", told(&refused));
+    assert!(error_text(&refused).contains(&cluster.join), "{}", error_text(&refused));
     // The first one comes back, and is followed again.
     cluster.restart_gateway().await;
     cluster.until_joined(2).await;

@@ -3,6 +3,7 @@
 mod basics;
 mod between_nodes;
 mod blocks;
+mod bulk_ingest;
 #[path = "../../../query/tests/sqllogictest/embedded.rs"]
 #[expect(dead_code, reason = "a cluster is neither durable nor restarted here")]
 mod embedded;
@@ -11,7 +12,6 @@ mod faults;
 mod flight;
 mod gateways;
 mod hosts;
-mod kept;
 mod lanes;
 mod leaving;
 mod members;
@@ -22,6 +22,7 @@ mod mischief;
 mod namespaces;
 mod network;
 mod nodes;
+mod plan_cache;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
 mod processes;
@@ -32,15 +33,14 @@ mod relayed;
 mod route;
 #[path = "../../../server/tests/records/search.rs"]
 mod search;
+mod shared_process;
 mod sqllogictests;
 mod stages;
 #[path = "../../../query/tests/sqllogictest/suite.rs"]
 mod suite;
 mod support;
-mod together;
 #[path = "../../../server/tests/records/updating.rs"]
 mod updating;
-mod ways_in;
 mod weather;
 mod wires;
 #[path = "../../../server/tests/records/writing.rs"]

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use super::processes::{Node, Processes, Setting, connect, thalweg, told};
+use super::processes::{Node, Processes, Setting, connect, error_text, thalweg};
 
 /// A worker in a directory of its own, at an address.
 fn worker(cluster: &Processes, name: &str, listen: &str) -> (Node, u64, String) {
@@ -15,7 +15,7 @@ fn worker(cluster: &Processes, name: &str, listen: &str) -> (Node, u64, String) 
 }
 
 /// What a command says, and its exit status.
-fn said(arguments: &[&str]) -> (String, i32) {
+fn printed(arguments: &[&str]) -> (String, i32) {
     let output = thalweg(arguments).output().unwrap();
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     (text, output.status.code().unwrap_or(-1))
@@ -27,11 +27,11 @@ async fn tables_wait_for_the_expected_workers() {
     let cluster = Processes::start_in(Setting { gateway: shown, ..Setting::default() }, 0).await;
     let create = "CREATE TABLE t (id int PRIMARY KEY)";
     let refused = cluster.ask(create).await.unwrap_err();
-    assert_eq!(told(&refused), "no worker has joined yet");
+    assert_eq!(error_text(&refused), "no worker has joined yet");
     let _first = worker(&cluster, "a", "127.0.0.1:0");
     cluster.until_joined(1).await;
     let refused = cluster.ask(create).await.unwrap_err();
-    assert_eq!(told(&refused), "1 of 2 expected workers have joined");
+    assert_eq!(error_text(&refused), "1 of 2 expected workers have joined");
     assert_eq!(refused.code().unwrap().code(), "57P03");
     let _second = worker(&cluster, "b", "127.0.0.1:0");
     cluster.until_joined(2).await;
@@ -52,13 +52,13 @@ async fn a_worker_whose_address_another_one_has_is_unreachable_and_can_be_remove
     let joined = format!("SELECT count(*) FROM thalweg_cluster.nodes WHERE id = {other}");
     while cluster.ask(&joined).await.unwrap() != ["1"] {}
     let refused = cluster.ask("SELECT count(*) FROM t").await.unwrap_err();
-    assert_eq!(refused.code().unwrap().code(), "08006", "{}", told(&refused));
-    assert!(told(&refused).contains(&format!("worker {other} answers at its address")));
+    assert_eq!(refused.code().unwrap().code(), "08006", "{}", error_text(&refused));
+    assert!(error_text(&refused).contains(&format!("worker {other} answers at its address")));
     // It is in nobody's way.
     cluster.ask("CREATE TABLE u (id int PRIMARY KEY)").await.unwrap();
     let remove = |id: u64, more: &[&str]| {
         let id = id.to_string();
-        said(&[&["remove-worker", &id, "--connect", &cluster.join], more].concat())
+        printed(&[&["remove-worker", &id, "--connect", &cluster.join], more].concat())
     };
     let (why, status) = remove(other, &["--lose-rows"]);
     assert!(why.contains("still runs") && status == 3, "{why}");
@@ -80,7 +80,7 @@ async fn a_worker_whose_address_another_one_has_is_unreachable_and_can_be_remove
 #[tokio::test(flavor = "multi_thread")]
 async fn status_is_json_for_programs() {
     let cluster = Processes::start(2).await;
-    let (text, status) = said(&["status", "--format", "json", "--connect", &cluster.join]);
+    let (text, status) = printed(&["status", "--format", "json", "--connect", &cluster.join]);
     assert_eq!(status, 0, "{text}");
     let it: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(it["gateways"][0]["is_first"], true);
@@ -99,21 +99,21 @@ async fn a_killed_cluster_leaves_no_process() {
     let mut command = thalweg(&["cluster", "--workers", "2", "--durability", "none"]);
     command.args(["--postgres-port", &postgres, "--grpc-port", &grpc]);
     command.args(["--http-port", &http, "--nodes-port", &nodes]).stdout(Stdio::null());
-    let (cluster, said) = Node::start(&mut command, ["process"; 3]);
+    let (cluster, printed) = Node::start(&mut command, ["process"; 3]);
     let client = connect(&format!("127.0.0.1:{postgres}")).await;
     client.simple_query("SELECT 1").await.unwrap();
     let runs = |process: &String| std::path::Path::new("/proc").join(process).exists();
-    assert!(said.iter().all(runs));
+    assert!(printed.iter().all(runs));
     // SIGKILL.
     drop(cluster);
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
     for _ in 0..600 {
         ticks.tick().await;
-        if !said.iter().any(runs) {
+        if !printed.iter().any(runs) {
             return;
         }
     }
-    panic!("some of the processes {said:?} run on");
+    panic!("some of the processes {printed:?} run on");
 }
 
 async fn free_ports() -> [u16; 4] {

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, Error, NoTls};
 
 use super::network::{Cut, Network, address};
-use super::processes::{Node, ask, told};
+use super::processes::{Node, ask, error_text};
 use super::weather::ledger::{Fate, Ledger, Owners, judge, keys};
 
 /// What takes longer hangs.
@@ -86,8 +86,8 @@ impl Site {
         for _ in 0..600 {
             ticks.tick().await;
             let arguments = ["status", "--connect", &node_address(GATEWAY)];
-            let told = self.command(GATEWAY, &arguments).output().unwrap();
-            last = String::from_utf8([told.stdout, told.stderr].concat()).unwrap();
+            let error_text = self.command(GATEWAY, &arguments).output().unwrap();
+            last = String::from_utf8([error_text.stdout, error_text.stderr].concat()).unwrap();
             if last.contains(&format!("{workers} workers")) && !last.contains("does not answer") {
                 return;
             }
@@ -107,9 +107,9 @@ impl Cluster {
     /// Of so many workers, with room for more; `None` where this machine makes no networks.
     async fn start(workers: usize, spare: usize) -> Option<Cluster> {
         let site = Site::new(1 + workers + spare)?;
-        let said = ["The password of user thalweg is", "PostgreSQL clients", "Workers join at"];
+        let printed = ["The password of user thalweg is", "PostgreSQL clients", "Workers join at"];
         let mut gateway = site.gateway(&site.network.door.to_string());
-        let (gateway, [password, postgres, _]) = Node::start(&mut gateway, said);
+        let (gateway, [password, postgres, _]) = Node::start(&mut gateway, printed);
         let start = |node| Node::start(&mut site.worker(node), ["listens on"]).0;
         let mut nodes: Vec<Node> = (1..=workers).map(start).collect();
         site.until_joined(workers).await;
@@ -127,7 +127,7 @@ impl Cluster {
 
     async fn done(&self, sql: &str) -> Vec<String> {
         let ended = self.ask(sql).await;
-        ended.unwrap_or_else(|error| panic!("{sql}: {}", told(&error)))
+        ended.unwrap_or_else(|error| panic!("{sql}: {}", error_text(&error)))
     }
 
     /// Asks until the answer is this one, whatever goes wrong meanwhile.
@@ -139,7 +139,7 @@ impl Cluster {
             match self.ask(sql).await {
                 Ok(found) if found == [wanted] => return,
                 Ok(found) => last = found.join(", "),
-                Err(error) => last = told(&error),
+                Err(error) => last = error_text(&error),
             }
         }
         panic!("{sql}: {last}");
@@ -162,7 +162,11 @@ impl Cluster {
     /// It fails since this worker does not answer.
     async fn needs(&self, worker: usize, sql: &str) {
         let error = self.ask(sql).await.expect_err(sql);
-        assert!(told(&error).contains(&node_address(worker)), "{sql}: {}", told(&error));
+        assert!(
+            error_text(&error).contains(&node_address(worker)),
+            "{sql}: {}",
+            error_text(&error)
+        );
     }
 }
 
@@ -228,7 +232,7 @@ async fn a_result_that_is_cut_in_the_middle_does_not_end_well() {
     for cut in Cut::ALL {
         println!("{cut:?}");
         let error = timeout(LONGEST, broken_off(&cluster, cut)).await.expect("it ends");
-        assert!(told(&error).contains(&node_address(LOST)), "{}", told(&error));
+        assert!(error_text(&error).contains(&node_address(LOST)), "{}", error_text(&error));
         cluster.site.network.mend(LOST, cut);
         cluster.until(COUNT, "5000").await;
     }
@@ -302,7 +306,11 @@ async fn a_gateway_that_is_cut_off_says_so_and_goes_on() {
         cluster.site.network.cut(GATEWAY, cut);
         for sql in [COUNT, &one(1), insert] {
             let error = cluster.ask(sql).await.expect_err(sql);
-            assert!(told(&error).contains("does not answer"), "{sql}: {}", told(&error));
+            assert!(
+                error_text(&error).contains("does not answer"),
+                "{sql}: {}",
+                error_text(&error)
+            );
         }
         // Clients are not cut off, and what needs no worker is answered.
         assert_eq!(cluster.done("SELECT 1").await, ["1"]);
@@ -321,8 +329,8 @@ async fn a_worker_that_was_cut_off_when_it_started_joins_later() {
         let Some(cluster) = Cluster::start(2, 1).await else { return };
         cluster.fill().await;
         cluster.site.network.cut(3, cut);
-        let said = ["listens on", "cannot join the gateway at"];
-        let (_late, [_, why]) = Node::start(&mut cluster.site.worker(3), said);
+        let printed = ["listens on", "cannot join the gateway at"];
+        let (_late, [_, why]) = Node::start(&mut cluster.site.worker(3), printed);
         assert!(why.starts_with(&node_address(GATEWAY)), "{why}");
         cluster.done("CREATE TABLE meanwhile (id bigint PRIMARY KEY)").await;
         assert_eq!(cluster.done(ANSWERING).await, ["2"]);

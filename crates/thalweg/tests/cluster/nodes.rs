@@ -37,8 +37,8 @@ async fn one_process_is_several_workers() {
     cluster.ask(insert).await.unwrap();
     let groups = "SELECT g, count(*) FROM t GROUP BY g ORDER BY g";
     assert_eq!(cluster.ask(groups).await.unwrap(), ["1000"; 3]);
-    let told = cluster.ask(&format!("EXPLAIN {groups}")).await.unwrap().join("\n");
-    assert!(told.contains("workers=all 3/3 streams=1"), "{told}");
+    let error_text = cluster.ask(&format!("EXPLAIN {groups}")).await.unwrap().join("\n");
+    assert!(error_text.contains("workers=all 3/3 streams=1"), "{error_text}");
     // SIGKILL.
     drop(workers);
     assert!(cluster.ask(groups).await.is_err());

@@ -192,8 +192,10 @@ impl Processes {
         let mut ticks = tokio::time::interval(std::time::Duration::from_millis(50));
         for _ in 0..600 {
             ticks.tick().await;
-            let told = self.status(&self.setting.shown);
-            if told.contains(&format!("{workers} workers")) && !told.contains("does not answer") {
+            let error_text = self.status(&self.setting.shown);
+            if error_text.contains(&format!("{workers} workers"))
+                && !error_text.contains("does not answer")
+            {
                 return;
             }
         }
@@ -204,8 +206,8 @@ impl Processes {
     pub fn status(&self, shown: &[String]) -> String {
         let (_, port) = self.join.split_once(':').unwrap();
         let gateway = format!("127.0.0.1:{port}");
-        let told = thalweg(&["status", "--connect", &gateway]).args(shown).output().unwrap();
-        String::from_utf8([told.stdout, told.stderr].concat()).unwrap()
+        let error_text = thalweg(&["status", "--connect", &gateway]).args(shown).output().unwrap();
+        String::from_utf8([error_text.stdout, error_text.stderr].concat()).unwrap()
     }
 
     /// The last column of what a statement gives.
@@ -221,7 +223,7 @@ impl Processes {
             ticks.tick().await;
             match self.ask(sql).await {
                 Ok(answer) => return answer,
-                Err(error) => last = told(&error),
+                Err(error) => last = error_text(&error),
             }
         }
         panic!("{sql}: {last}");
@@ -239,6 +241,8 @@ pub async fn ask(client: &Client, sql: &str) -> Result<Vec<String>, tokio_postgr
 }
 
 /// What an error says.
-pub fn told(error: &tokio_postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| error.to_string(), |told| told.message().to_owned())
+pub fn error_text(error: &tokio_postgres::Error) -> String {
+    error
+        .as_db_error()
+        .map_or_else(|| error.to_string(), |error_text| error_text.message().to_owned())
 }

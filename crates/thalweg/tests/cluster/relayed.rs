@@ -2,7 +2,7 @@
 //! where the gateway decodes them.
 
 mod copies;
-mod kept;
+mod encoding_cache;
 mod limits;
 mod long_rows;
 
@@ -245,8 +245,8 @@ async fn all_ways_to_fan_in_give_the_same_rows() {
     assert!(all[0] == all[1], "sync is another");
     assert!(all[0] == all[2], "async is another");
     let error = client.simple_query("SET fan_in = fast").await.unwrap_err();
-    let told = error.as_db_error().unwrap();
-    assert_eq!(told.hint(), Some("Available values: sync, async and hybrid."));
+    let error_text = error.as_db_error().unwrap();
+    assert_eq!(error_text.hint(), Some("Available values: sync, async and hybrid."));
 }
 
 async fn flight_client(served: &Served) -> FlightSqlServiceClient<Channel> {

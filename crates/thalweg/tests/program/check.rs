@@ -33,10 +33,10 @@ fn largest(directory: &std::path::Path) -> PathBuf {
 #[test]
 fn a_sound_database_is_told_file_by_file() {
     let (_directory, data) = database();
-    let told = thalweg(&["check", text(&data)]).success();
+    let error_text = thalweg(&["check", text(&data)]).success();
     assert!(
-        told.contains(" records, ") && told.ends_with("closed cleanly.\nNo damage.\n"),
-        "{told}"
+        error_text.contains(" records, ") && error_text.ends_with("closed cleanly.\nNo damage.\n"),
+        "{error_text}"
     );
     assert_eq!(thalweg(&["check", "--quiet", text(&data)]).success(), "");
 }
@@ -52,8 +52,8 @@ fn damage_is_found() {
     let run = thalweg(&["check", text(&data)]);
     assert_eq!((run.code, run.stderr.as_str()), (4, ""), "{run:?}");
     assert!(run.stdout.contains("DAMAGE:  ") && run.stdout.contains("problem"), "{}", run.stdout);
-    let told = thalweg(&["--data", text(&data), "-c", "SELECT 1"]).failure(3);
-    assert!(told.starts_with("ERROR:  "), "{told}");
+    let error_text = thalweg(&["--data", text(&data), "-c", "SELECT 1"]).failure(3);
+    assert!(error_text.starts_with("ERROR:  "), "{error_text}");
 }
 
 #[test]
@@ -66,8 +66,8 @@ fn a_database_that_lost_its_first_file_is_damaged() {
     let what = "has files, but FORMAT beside it is missing";
     assert!(run.stdout.contains("DAMAGE:  ") && run.stdout.contains(what), "{}", run.stdout);
     assert!(run.stdout.contains("1 problem"), "{}", run.stdout);
-    let told = thalweg(&["--data", text(&data), "-c", "SELECT 1"]).failure(3);
-    assert!(told.contains(what), "{told}");
+    let error_text = thalweg(&["--data", text(&data), "-c", "SELECT 1"]).failure(3);
+    assert!(error_text.contains(what), "{error_text}");
 }
 
 #[test]

@@ -84,13 +84,13 @@ fn a_server_and_a_check_refuse_the_same() {
         ("[listen\n", &[unreadable.as_str()]),
     ] {
         write(&file, settings);
-        let told = thalweg(&["config", "check", "--config", text]).failure(2);
+        let error_text = thalweg(&["config", "check", "--config", text]).failure(2);
         let errors: Vec<&str> =
-            told.lines().filter_map(|line| line.strip_prefix("ERROR:  ")).collect();
-        assert_eq!(errors.len(), begins.len(), "{told}");
+            error_text.lines().filter_map(|line| line.strip_prefix("ERROR:  ")).collect();
+        assert_eq!(errors.len(), begins.len(), "{error_text}");
         for (error, begin) in errors.iter().zip(begins) {
-            assert!(error.starts_with(begin), "{told}");
+            assert!(error.starts_with(begin), "{error_text}");
         }
-        assert_eq!(thalweg(&["serve", "--config", text]).failure(2), told);
+        assert_eq!(thalweg(&["serve", "--config", text]).failure(2), error_text);
     }
 }

@@ -40,8 +40,8 @@ fn directories_of_format_version_1_are_converted() {
         let temporary = tempfile::tempdir().unwrap();
         let data = temporary.path().join("data");
         copy(&fixture.join(name), &data);
-        let told = thalweg(&["check", text(&data)]).success();
-        assert!(told.ends_with("No damage.\n"), "{name}: {told}");
+        let error_text = thalweg(&["check", text(&data)]).success();
+        assert!(error_text.ends_with("No damage.\n"), "{name}: {error_text}");
         for _ in 0..2 {
             assert!(count(&data).contains("rows 100"), "{name}");
         }
@@ -97,13 +97,13 @@ fn files_that_are_missing_or_older_are_refused() {
 fn a_backup_opens_and_an_interrupted_one_does_not() {
     let (directory, data) = database();
     let target = directory.path().join("copy");
-    let told = thalweg(&["backup", text(&data), text(&target)]).success();
-    assert!(told.starts_with("Copied up to group 3"), "{told}");
+    let error_text = thalweg(&["backup", text(&data), text(&target)]).success();
+    assert!(error_text.starts_with("Copied up to group 3"), "{error_text}");
     assert_eq!(thalweg(&["backup", text(&data), text(&target)]).code, 3);
     thalweg(&["check", text(&target)]).success();
     assert!(count(&target).contains("rows 2"));
     std::fs::remove_file(target.join("FORMAT")).unwrap();
     write(&target.join("INCOMPLETE"), "");
-    let told = thalweg(&["--data", text(&target), "-c", "SELECT 1"]).failure(3);
-    assert!(told.contains("not completed"), "{told}");
+    let error_text = thalweg(&["--data", text(&target), "-c", "SELECT 1"]).failure(3);
+    assert!(error_text.contains("not completed"), "{error_text}");
 }

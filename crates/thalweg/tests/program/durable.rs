@@ -40,9 +40,9 @@ fn a_directory_has_one_user_at_a_time() {
     assert_eq!(answer, "state\n");
 
     for arguments in [&["--data", data, "-c", "SELECT 1"][..], &["check", data]] {
-        let told = thalweg(arguments).failure(3);
-        assert!(told.starts_with("ERROR:  "), "{told}");
-        assert!(told.contains("in use") || told.contains("lock"), "{told}");
+        let error_text = thalweg(arguments).failure(3);
+        assert!(error_text.starts_with("ERROR:  "), "{error_text}");
+        assert!(error_text.contains("in use") || error_text.contains("lock"), "{error_text}");
     }
     drop(stdin);
     assert!(first.wait().unwrap().success());
@@ -51,6 +51,6 @@ fn a_directory_has_one_user_at_a_time() {
 
 #[test]
 fn a_place_that_cannot_be_used_is_told() {
-    let told = thalweg(&["--data", "/proc/nowhere", "-c", "SELECT 1"]).failure(3);
-    assert!(told.starts_with("ERROR:  "), "{told}");
+    let error_text = thalweg(&["--data", "/proc/nowhere", "-c", "SELECT 1"]).failure(3);
+    assert!(error_text.starts_with("ERROR:  "), "{error_text}");
 }

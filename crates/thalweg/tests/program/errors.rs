@@ -8,31 +8,37 @@ fn the_place_of_an_error_is_shown() {
         thalweg(&["-c", "SELECT 1;\nSELECT\n  2 FROM WHERE"]).failure(1).lines().nth(1),
         Some("LINE 2:   2 FROM WHERE")
     );
-    let told = thalweg(&["-c", "SELECT 'größe', 日本 + FROM t"]).failure(1);
-    let lines: Vec<&str> = told.lines().collect();
-    assert!(lines[0].starts_with("ERROR:  "), "{told}");
+    let error_text = thalweg(&["-c", "SELECT 'größe', 日本 + FROM t"]).failure(1);
+    let lines: Vec<&str> = error_text.lines().collect();
+    assert!(lines[0].starts_with("ERROR:  "), "{error_text}");
     assert_eq!(lines[1], "LINE 1: SELECT 'größe', 日本 + FROM t");
-    assert!(lines[2].trim_end().ends_with('^'), "{told}");
+    assert!(lines[2].trim_end().ends_with('^'), "{error_text}");
 }
 
 #[test]
 fn names_that_do_not_exist_are_errors() {
-    let told = thalweg(&["-c", "SELECT * FROM nothing"]).failure(1);
-    assert!(told.starts_with("ERROR:  relation \"nothing\" does not exist\n"), "{told}");
+    let error_text = thalweg(&["-c", "SELECT * FROM nothing"]).failure(1);
+    assert!(
+        error_text.starts_with("ERROR:  relation \"nothing\" does not exist\n"),
+        "{error_text}"
+    );
     let verbose = thalweg(&["--verbose", "-c", "SELECT * FROM nothing"]).failure(1);
     assert!(verbose.starts_with("ERROR:  42P01: "), "{verbose}");
 }
 
 #[test]
 fn details_and_hints_follow() {
-    let told = thalweg(&[
+    let error_text = thalweg(&[
         "-q",
         "-c",
         "CREATE TABLE t (a int PRIMARY KEY); INSERT INTO t VALUES (1); INSERT INTO t VALUES (1)",
     ])
     .failure(1);
-    assert!(told.starts_with("ERROR:  duplicate key value violates unique constraint"), "{told}");
-    assert!(told.contains("\nDETAIL:  Key (a)=(1) already exists."), "{told}");
+    assert!(
+        error_text.starts_with("ERROR:  duplicate key value violates unique constraint"),
+        "{error_text}"
+    );
+    assert!(error_text.contains("\nDETAIL:  Key (a)=(1) already exists."), "{error_text}");
 }
 
 #[test]
@@ -40,8 +46,8 @@ fn scripts_say_which_line() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("load.sql");
     write(&file, "-- first\nSELECT 1 AS a;\n\nSELECT\n  oops;\n");
-    let told = thalweg(&["-f", text(&file)]).failure(1);
-    assert!(told.starts_with(&format!("{}:4: ERROR:  ", text(&file))), "{told}");
+    let error_text = thalweg(&["-f", text(&file)]).failure(1);
+    assert!(error_text.starts_with(&format!("{}:4: ERROR:  ", text(&file))), "{error_text}");
 }
 
 #[test]
@@ -62,21 +68,21 @@ fn wrong_usage_is_not_a_failed_statement() {
 
 #[test]
 fn unknown_commands_are_errors() {
-    let told = thalweg(&["-c", "\\frobnicate"]).failure(1);
+    let error_text = thalweg(&["-c", "\\frobnicate"]).failure(1);
     assert_eq!(
-        told,
+        error_text,
         "ERROR:  invalid command \\frobnicate\nHINT:  Try \\? for the list of commands.\n"
     );
-    let told = thalweg(&["-c", "\\pset border thick"]).failure(1);
-    assert_eq!(told, "ERROR:  border is one of auto, ascii, unicode, not \"thick\"\n");
+    let error_text = thalweg(&["-c", "\\pset border thick"]).failure(1);
+    assert_eq!(error_text, "ERROR:  border is one of auto, ascii, unicode, not \"thick\"\n");
 }
 
 #[test]
 fn statements_that_take_too_long_are_cancelled() {
     let mut run = command(&["-c", "SELECT count(*) FROM generate_series(1, 1000000000000)"]);
     run.env("THALWEG__SHELL__STATEMENT_TIMEOUT", "50ms");
-    let told = finish(run, b"").failure(1);
-    assert_eq!(told, "ERROR:  canceling statement due to statement timeout\n");
+    let error_text = finish(run, b"").failure(1);
+    assert_eq!(error_text, "ERROR:  canceling statement due to statement timeout\n");
 }
 
 #[test]

@@ -36,8 +36,11 @@ fn what_is_written_can_be_read_again() {
 fn binary_formats_hold_one_result() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("two.parquet");
-    let told = export("parquet", &file, "SELECT 1 AS a; SELECT 2 AS b").failure(1);
-    assert!(told.starts_with("ERROR:  only one result fits into a file of this format"), "{told}");
+    let error_text = export("parquet", &file, "SELECT 1 AS a; SELECT 2 AS b").failure(1);
+    assert!(
+        error_text.starts_with("ERROR:  only one result fits into a file of this format"),
+        "{error_text}"
+    );
     assert_eq!(&read(&file)[..4], b"PAR1");
 }
 

@@ -91,8 +91,8 @@ fn scripts_include_scripts_but_not_for_ever() {
     write(&inner, "SELECT 1 AS a;\n");
     assert_eq!(thalweg(&["--format", "csv", "-f", text(&outer)]).success(), "a\n1\nb\n2\n");
     write(&inner, format!("\\i '{}'\n", text(&outer)));
-    let told = thalweg(&["-f", text(&outer)]).failure(1);
-    assert_eq!(told, "ERROR:  scripts include scripts 32 deep\n");
+    let error_text = thalweg(&["-f", text(&outer)]).failure(1);
+    assert_eq!(error_text, "ERROR:  scripts include scripts 32 deep\n");
 }
 
 #[test]
@@ -101,17 +101,20 @@ fn what_is_no_text_is_refused_with_its_place() {
     let file = directory.path().join("bad.sql");
     for (content, bytes) in [(&b"SELECT 1;\nSELECT '\xff\xfe';"[..], "0xff"), (b"\n\0", "0x00")] {
         write(&file, content);
-        let told = thalweg(&["-q", "-f", text(&file)]).failure(1);
+        let error_text = thalweg(&["-q", "-f", text(&file)]).failure(1);
         let expected =
             format!(":2: ERROR:  invalid byte sequence for encoding \"UTF8\": {bytes}\n");
-        assert!(told.contains(&expected), "{told}");
+        assert!(error_text.contains(&expected), "{error_text}");
     }
 }
 
 #[test]
 fn a_missing_script_is_told() {
-    let told = thalweg(&["-f", "/nonexistent/script.sql"]).failure(1);
-    assert!(told.starts_with("ERROR:  could not open \"/nonexistent/script.sql\": "), "{told}");
+    let error_text = thalweg(&["-f", "/nonexistent/script.sql"]).failure(1);
+    assert!(
+        error_text.starts_with("ERROR:  could not open \"/nonexistent/script.sql\": "),
+        "{error_text}"
+    );
 }
 
 #[test]
@@ -130,8 +133,8 @@ fn results_may_go_to_files() {
     assert_eq!(run.success(), "c\n3\n");
     assert_eq!(crate::run::read(&one), b"a\n1\n");
     assert_eq!(crate::run::read(&two), b"b\n2\n");
-    let told = thalweg(&["--output", "/nonexistent/x", "-c", "SELECT 1"]).failure(2);
-    assert!(told.starts_with("ERROR:  could not open \"/nonexistent/x\": "), "{told}");
+    let error_text = thalweg(&["--output", "/nonexistent/x", "-c", "SELECT 1"]).failure(2);
+    assert!(error_text.starts_with("ERROR:  could not open \"/nonexistent/x\": "), "{error_text}");
 }
 
 #[test]

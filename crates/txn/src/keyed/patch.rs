@@ -10,7 +10,7 @@ use arrow::error::ArrowError;
 use thalweg_store::{Demands, Put, Refusal, Table};
 use thalweg_types::{Error, Result, RowId};
 
-use super::{Changing, Outcome, told};
+use super::{Changing, Outcome, describe_refusal};
 
 /// Checks whole rows; fails with the error of a row that violates a constraint.
 pub type RowCheck = Arc<dyn Fn(&RecordBatch) -> Result<()> + Send + Sync>;
@@ -24,7 +24,7 @@ pub struct Patch {
 }
 
 /// Rows that patch existing ones.
-struct Given<'a> {
+struct PatchRows<'a> {
     rows: &'a RecordBatch,
     /// The index of each of the patch's columns among theirs.
     columns: Vec<usize>,
@@ -46,7 +46,7 @@ impl Changing<'_> {
         let place = |position| patch.columns.iter().position(|column| *column == position);
         let key = self.key_of(rows, place)?;
         let columns = (0..patch.columns.len()).collect();
-        self.change(&Given { rows, columns, patch, whole: false, key }, demands)
+        self.change(&PatchRows { rows, columns, patch, whole: false, key }, demands)
     }
 
     /// Updates rows that exist, and inserts the others.
@@ -58,12 +58,12 @@ impl Changing<'_> {
     ) -> Result<Outcome> {
         let key = self.key_of(rows, Some)?;
         let columns = patch.columns.clone();
-        self.change(&Given { rows, columns, patch, whole: true, key }, demands)
+        self.change(&PatchRows { rows, columns, patch, whole: true, key }, demands)
     }
 
     /// Applies rows in runs without repeated keys, so that each row sees the result of an earlier
     /// row of its key.
-    fn change(mut self, given: &Given<'_>, demands: Demands<'_>) -> Result<Outcome> {
+    fn change(mut self, given: &PatchRows<'_>, demands: Demands<'_>) -> Result<Outcome> {
         let (mut written, mut refused) = (0, Vec::new());
         let hashes = Table::key_hashes(&given.key);
         let mut next = 0;
@@ -81,7 +81,7 @@ impl Changing<'_> {
     /// Changes rows from `first` on, which have distinct keys. Returns the number of rows written.
     fn change_run(
         &mut self,
-        given: &Given<'_>,
+        given: &PatchRows<'_>,
         demands: Demands<'_>,
         (first, holders): (usize, &[Option<RowId>]),
         refused: &mut Vec<(usize, Error)>,
@@ -96,7 +96,7 @@ impl Changing<'_> {
                 (None, Some(_)) => Some(Refusal::Changed),
             };
             if let Some(refusal) = refusal {
-                refused.push((row, told(self.table, 0, &given.key, row, refusal)));
+                refused.push((row, describe_refusal(self.table, 0, &given.key, row, refusal)));
                 if demands.stop {
                     break;
                 }
@@ -125,7 +125,7 @@ impl Changing<'_> {
     /// or else unchanged.
     fn whole_rows(
         &self,
-        given: &Given<'_>,
+        given: &PatchRows<'_>,
         places: &[u32],
         holders: &[Option<RowId>],
     ) -> Result<RecordBatch> {

@@ -195,12 +195,12 @@ fn run_step(words: &[&str], directory: &Path, place: &Place<'_>) -> Result<(), F
     let log = directory.join("install.log");
     let ran = program::run(&mut command_in(directory, words), &log, limit);
     let (ended, output) = ran.map_err(Failure::Missing)?;
-    let told = || format!("{} {ended}\n{}", words.join(" "), program::tail(&output));
+    let message = || format!("{} {ended}\n{}", words.join(" "), program::tail(&output));
     match ended {
         Ended::Success => Ok(()),
         // A slow machine, or a slow network.
-        Ended::TimedOut => Err(Failure::Missing(told())),
-        Ended::Failure(_) => Err(Failure::Broken(told())),
+        Ended::TimedOut => Err(Failure::Missing(message())),
+        Ended::Failure(_) => Err(Failure::Broken(message())),
     }
 }
 

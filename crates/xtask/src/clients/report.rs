@@ -94,7 +94,7 @@ struct Check {
     name: String,
     passed: bool,
     /// The lines printed about it.
-    told: String,
+    output_lines: String,
 }
 
 /// Reads what a client printed.
@@ -108,8 +108,8 @@ pub fn parse(output: &str) -> Checks {
         } else if let Some(planned) = line.strip_prefix("1..") {
             checks.planned = planned.parse().ok();
         } else if let Some(check) = checks.checks.last_mut() {
-            check.told.push_str(line.trim_start_matches('#').trim_start());
-            check.told.push('\n');
+            check.output_lines.push_str(line.trim_start_matches('#').trim_start());
+            check.output_lines.push('\n');
         } else if let Some(version) = line.strip_prefix("# ") {
             checks.version = version.to_owned();
         }
@@ -125,12 +125,12 @@ fn title(numbered: &str) -> String {
 impl Checks {
     /// Adds a check that passed.
     pub fn passed(&mut self, name: String) {
-        self.checks.push(Check { name, passed: true, told: String::new() });
+        self.checks.push(Check { name, passed: true, output_lines: String::new() });
     }
 
     /// Adds a check that failed, with its output.
-    pub fn failed(&mut self, name: String, told: String) {
-        self.checks.push(Check { name, passed: false, told });
+    pub fn failed(&mut self, name: String, output_lines: String) {
+        self.checks.push(Check { name, passed: false, output_lines });
     }
 
     /// True if there were checks, and as many as the client planned.
@@ -149,7 +149,7 @@ impl Checks {
                 (true, true) => mended.push(check.name.clone()),
                 (false, true) => expected.push(check.name.clone()),
                 (false, false) => {
-                    unknown.push(format!("{}\n{}", check.name, check.told.trim_end()));
+                    unknown.push(format!("{}\n{}", check.name, check.output_lines.trim_end()));
                 }
             }
         }
@@ -173,7 +173,9 @@ mod tests {
         let known = Known::parse("# why\n\ndriver: writes: not there yet\n").unwrap();
         let nothing = Known::parse("").unwrap();
         match parse(OUTPUT).verdict("driver", &nothing) {
-            Verdict::Failed(told) => assert_eq!(told, "1 of 2 checks; driver 1.2\nwrites\nwhy"),
+            Verdict::Failed(output_lines) => {
+                assert_eq!(output_lines, "1 of 2 checks; driver 1.2\nwrites\nwhy")
+            }
             _ => panic!("a failed check is a failure"),
         }
         match parse(OUTPUT).verdict("driver", &known) {

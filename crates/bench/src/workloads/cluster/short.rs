@@ -2,7 +2,7 @@
 
 use thalweg_types::Result;
 
-use super::asked::Systems;
+use super::queries::Systems;
 use super::{ONE, WORKERS};
 use crate::clients::Connection;
 use crate::context::Context;

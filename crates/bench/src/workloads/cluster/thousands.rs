@@ -6,7 +6,7 @@
 
 use thalweg_types::Result;
 
-use super::asked::{Asked, Systems};
+use super::queries::{QueryTimes, Systems};
 use super::{GROUPED_ROWS, ONE, QUESTIONS, answered};
 use crate::clients::Connection;
 use crate::context::Context;
@@ -149,7 +149,7 @@ async fn ask(
     systems: &mut Systems,
     (question, work): (&str, &str),
     findings: &mut Findings,
-) -> Result<Asked> {
+) -> Result<QueryTimes> {
     let before = cpu(systems)?;
     let asked = systems.ask(context, question).await?;
     let after = cpu(systems)?;

@@ -14,7 +14,7 @@ use crate::clients::{Connection, FrontEnd};
 use crate::context::{Context, Scratch};
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::machine;
-use crate::peers::{Cluster, ClusterOptions, Kept};
+use crate::peers::{Cluster, ClusterOptions, OnDisk};
 use crate::workloads::results::{SLOWLY, resting, slow_reader};
 
 const WORKERS: usize = 2;
@@ -70,9 +70,9 @@ fn gigabytes(rows: u64) -> f64 {
 }
 
 async fn filled(context: &Context, scratch: &Scratch, rows: u64) -> Result<Cluster> {
-    let kept = Kept::Gateway;
+    let on_disk = OnDisk::Gateway;
     let options =
-        ClusterOptions { name: "gateway", workers: WORKERS, logical: 1, kept, settings: &[] };
+        ClusterOptions { name: "gateway", workers: WORKERS, logical: 1, on_disk, settings: &[] };
     let cluster = Cluster::start(context.program(), scratch.path(), &options).await?;
     let mut connection = Connection::open(&cluster.gateway.endpoint).await?;
     connection.execute(CREATE).await?;

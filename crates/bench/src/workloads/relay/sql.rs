@@ -13,7 +13,7 @@ use thalweg_types::{Error, Result};
 use crate::clients::{Connection, FrontEnd};
 use crate::context::{Context, Scratch};
 use crate::finding::{Finding, Findings, Unit, Wanted};
-use crate::peers::{Cluster, ClusterOptions, Endpoint, Kept};
+use crate::peers::{Cluster, ClusterOptions, Endpoint, OnDisk};
 use crate::samples::Samples;
 use crate::workloads::results::resting;
 use crate::{counters, machine};
@@ -50,9 +50,9 @@ impl Filled {
             Way::Opened => ("opened", ("THALWEG__CLUSTER__RELAY", "false")),
         };
         let settings = [(setting.0, setting.1.to_owned())];
-        let kept = Kept::Gateway;
+        let on_disk = OnDisk::Gateway;
         let options =
-            ClusterOptions { name, workers: WORKERS, logical: 1, kept, settings: &settings };
+            ClusterOptions { name, workers: WORKERS, logical: 1, on_disk, settings: &settings };
         let directory = scratch.path().join(name.replace(' ', "-"));
         let filled = Filled(Cluster::start(context.program(), &directory, &options).await?);
         filled.fill().await?;

@@ -25,10 +25,10 @@ where
 
 pub(super) fn sums<T: Summed>(data_type: &ArrowType) -> Box<dyn GroupsAccumulator> {
     let overflowed = Arc::new(AtomicBool::new(false));
-    let told = overflowed.clone();
+    let overflow_flag = overflowed.clone();
     let add = move |total: &mut T::Native, value: T::Native| match total.add_checked(value) {
         Ok(sum) => *total = sum,
-        Err(_) => told.store(true, Ordering::Relaxed),
+        Err(_) => overflow_flag.store(true, Ordering::Relaxed),
     };
     Box::new(Sums::<T, _> { sums: PrimitiveGroupsAccumulator::new(data_type, add), overflowed })
 }

@@ -16,8 +16,8 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::concatenation::items_of;
 use super::super::define::{Compute, Function};
-use super::super::joined::items_of;
 use super::super::series::ITEMS_MAX;
 use crate::cast::{Manner, convert, is_text};
 use crate::errors::external;
@@ -166,8 +166,8 @@ fn filling<const DIMENSIONS: usize>(name: &'static str) -> Arc<ScalarUDF> {
         .returning(|given| match &given[0] {
             ArrowType::List(_) => {
                 let value = display_name(&Field::new("", given[0].clone(), true));
-                let told = format!("could not find array type for data type {value}");
-                Err(external(Error::new(SqlState::UNDEFINED_OBJECT, told)))
+                let error_text = format!("could not find array type for data type {value}");
+                Err(external(Error::new(SqlState::UNDEFINED_OBJECT, error_text)))
             }
             value => Ok(filled_type::<DIMENSIONS>(value)),
         })
@@ -181,8 +181,9 @@ fn filled_type<const DIMENSIONS: usize>(value: &ArrowType) -> ArrowType {
 }
 
 fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let told = |error| crate::errors::from_arrow_error(&error);
-    let values = cast(&columns[0], &filled_type::<0>(columns[0].data_type())).map_err(told)?;
+    let error_text = |error| crate::errors::from_arrow_error(&error);
+    let values =
+        cast(&columns[0], &filled_type::<0>(columns[0].data_type())).map_err(error_text)?;
     let given = Field::new("", columns[1].data_type().clone(), true);
     let numbers = DataType::Array(Box::new(DataType::Int8));
     let dimensions = convert(&columns[1], &given, &numbers, Manner::Explicit)?
@@ -201,13 +202,13 @@ fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
             lists = lists.saturating_add(inner);
         }
         if taken.len().saturating_add(count).saturating_add(lists) > ITEMS_MAX {
-            let told = "array_fill makes arrays that are too long";
-            return Err(Error::new(SqlState::OUT_OF_MEMORY, told));
+            let error_text = "array_fill makes arrays that are too long";
+            return Err(Error::new(SqlState::OUT_OF_MEMORY, error_text));
         }
         taken.extend(std::iter::repeat_n(row as u32, count));
         all.push(lengths);
     }
-    let mut items = take(&values, &UInt32Array::from(taken), None).map_err(told)?;
+    let mut items = take(&values, &UInt32Array::from(taken), None).map_err(error_text)?;
     for dimension in (0..DIMENSIONS).rev() {
         let lengths = all.iter().flat_map(|lengths| {
             let lists: usize = lengths[..dimension].iter().product();
@@ -224,7 +225,7 @@ fn lengths_in<const DIMENSIONS: usize>(
     dimensions: &ListArray,
     row: usize,
 ) -> Result<[usize; DIMENSIONS]> {
-    let unknown = |told: &str| Err(Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, told));
+    let unknown = |error_text: &str| Err(Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, error_text));
     if dimensions.is_null(row) {
         return unknown("dimension array or low bound array cannot be null");
     }

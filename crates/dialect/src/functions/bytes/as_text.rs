@@ -14,9 +14,9 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::bounded_output::{BoundedBytes, allow_all};
 use super::super::define::{Compute, computed};
-use super::super::guarded;
-use super::super::made::{MadeBytes, allow_all};
+use super::super::size_checked;
 use super::{Numbered, converted};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -35,7 +35,7 @@ fn substring() -> Arc<ScalarUDF> {
 }
 
 fn overlay() -> Arc<ScalarUDF> {
-    OfBoth::made(guarded::overlay(), Kind::Overlay)
+    OfBoth::made(size_checked::overlay(), Kind::Overlay)
 }
 
 fn position() -> Arc<ScalarUDF> {
@@ -162,7 +162,7 @@ impl ScalarUDFImpl for OfBoth {
 fn part(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(columns)?;
     let counts = columns.get(2).map(|counts| converted(counts, &DataType::Int8)).transpose()?;
-    let mut made = MadeBytes::default();
+    let mut made = BoundedBytes::default();
     for (row, numbers) in numbered.rows().enumerate() {
         let count = match &counts {
             Some(counts) if counts.is_null(row) => None,
@@ -199,7 +199,7 @@ fn overlaid(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let numbered = Numbered::of(&[Arc::clone(&columns[0]), Arc::clone(&columns[2])])?;
     let others = converted(&columns[1], &DataType::Bytea)?;
     let counts = columns.get(3).map(|counts| converted(counts, &DataType::Int8)).transpose()?;
-    let mut made = MadeBytes::default();
+    let mut made = BoundedBytes::default();
     for (row, (numbers, other)) in numbered.rows().zip(others.as_binary_view()).enumerate() {
         let count = match &counts {
             Some(counts) if counts.is_null(row) => None,
@@ -267,7 +267,7 @@ fn trimmed(columns: &[ArrayRef], at_start: bool, at_end: bool) -> Result<ArrayRe
     let bytes = converted(&columns[0], &DataType::Bytea)?;
     let others = converted(&columns[1], &DataType::Bytea)?;
     allow_all(&bytes, 1)?;
-    let mut made = MadeBytes::default();
+    let mut made = BoundedBytes::default();
     for pair in bytes.as_binary_view().iter().zip(others.as_binary_view()) {
         let (Some(mut bytes), Some(others)) = pair else {
             made.null();

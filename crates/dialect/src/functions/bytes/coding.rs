@@ -7,13 +7,13 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{DecodeError, Engine as _, alphabet};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::super::made::{Made, allow_all};
+use super::super::bounded_output::{BoundedTexts, allow_all};
 use super::converted;
 
 pub(super) fn encode(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = converted(&columns[0], &DataType::Bytea)?;
     let names = converted(&columns[1], &DataType::Text { max_chars: None })?;
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for pair in values.as_binary_view().iter().zip(names.as_string_view()) {
         let (Some(bytes), Some(name)) = pair else {
             made.null();
@@ -52,8 +52,8 @@ impl Format {
         let known = [("hex", Format::Hex), ("base64", Format::Base64), ("escape", Format::Escape)];
         let format = known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         format.map(|(_, format)| format).ok_or_else(|| {
-            let told = format!("unrecognized encoding: \"{name}\"");
-            Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+            let error_text = format!("unrecognized encoding: \"{name}\"");
+            Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
         })
     }
 
@@ -82,8 +82,8 @@ impl Format {
     }
 }
 
-fn refused(told: impl Into<String>) -> Error {
-    Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+fn refused(error_text: impl Into<String>) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
 }
 
 fn hex(digit: u8) -> char {
@@ -145,8 +145,9 @@ fn of_base64(text: &str) -> Result<Vec<u8>> {
             refused(format!("invalid symbol \"{symbol}\" found while decoding base64 sequence"))
         }
         _ => {
-            let told = "Input data is missing padding, is truncated, or is otherwise corrupted.";
-            refused("invalid base64 end sequence").with_hint(told)
+            let error_text =
+                "Input data is missing padding, is truncated, or is otherwise corrupted.";
+            refused("invalid base64 end sequence").with_hint(error_text)
         }
     })
 }
@@ -166,8 +167,8 @@ fn escaped(bytes: &[u8]) -> String {
 
 fn of_escaped(text: &str) -> Result<Vec<u8>> {
     let invalid = || {
-        let told = "invalid input syntax for type bytea";
-        Error::new(SqlState::INVALID_TEXT_REPRESENTATION, told)
+        let error_text = "invalid input syntax for type bytea";
+        Error::new(SqlState::INVALID_TEXT_REPRESENTATION, error_text)
     };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -13,9 +13,9 @@ use datafusion::logical_expr::{
 use thalweg_formats::text::jsonb;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::super::bounded_output::{BoundedTexts, Text};
+use super::super::concatenation::{check_pairs, items_of, variadic_lists};
 use super::super::define::Arguments;
-use super::super::joined::{check_pairs, items_of, variadic_lists};
-use super::super::made::{Made, Text};
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
 
@@ -114,7 +114,7 @@ impl Build {
         let values: Vec<&StringViewArray> =
             values.iter().map(|value| value.as_string_view()).collect();
         let keys = columns.iter().step_by(2).map(to_text).collect::<Result<Vec<_>>>()?;
-        let mut made = Made::default();
+        let mut made = BoundedTexts::default();
         for row in 0..rows {
             made.write(|text| match self.shape {
                 Shape::Object | Shape::Row => self.object(&keys, &values, row, text),
@@ -129,8 +129,8 @@ impl Build {
 
     fn odd_arguments(&self) -> Error {
         let name = self.name.replace("_object_of", "_build_object");
-        let told = "argument list must have even number of elements";
-        Error::new(SqlState::INVALID_PARAMETER_VALUE, told).with_hint(format!(
+        let error_text = "argument list must have even number of elements";
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text).with_hint(format!(
             "The arguments of {name}() must consist of alternating keys and values."
         ))
     }
@@ -146,7 +146,7 @@ impl Build {
             None => json_of(&items, &Field::new("", items.data_type().clone(), true))?,
         };
         let (keys, values) = (to_text(&items)?, values.as_string_view());
-        let mut made = Made::default();
+        let mut made = BoundedTexts::default();
         for row in 0..lists.len() {
             if lists.is_null(row) {
                 made.null();
@@ -185,7 +185,7 @@ impl Build {
         let keys = to_text(key_lists.values())?;
         let values = to_text(value_lists.values())?;
         let values = values.as_string_view();
-        let mut made = Made::default();
+        let mut made = BoundedTexts::default();
         for row in 0..key_lists.len() {
             if key_lists.is_null(row) {
                 made.null();
@@ -255,7 +255,7 @@ fn write_array<'t>(
 
 /// The values in the canonical text of `jsonb`.
 fn in_one_text(values: &ArrayRef) -> Result<ArrayRef> {
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for text in values.as_string_view() {
         match text {
             Some(text) => made.write(|made| made.push(&jsonb(text)?))?,
@@ -299,7 +299,7 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     }
     let is_number = data_type.is_numeric();
     let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for text in texts.as_string_view() {
         match text {
             Some(text @ ("NaN" | "Infinity" | "-Infinity")) => made.value(&quoted(text)),
@@ -328,7 +328,7 @@ fn json_of_rows(rows: &StructArray) -> Result<ArrayRef> {
         quoted(&if is_unnamed { format!("f{}", place + 1) } else { field.name().clone() })
     });
     let names: Vec<String> = names.collect();
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for row in 0..rows.len() {
         if rows.is_null(row) {
             made.null();
@@ -362,7 +362,7 @@ fn iso(text: &str) -> String {
 fn joined(column: &ArrayRef, items: &StringViewArray, comma: &str) -> Result<ArrayRef> {
     let lists = column.as_list::<i32>();
     let offsets = lists.value_offsets();
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for row in 0..lists.len() {
         if lists.is_null(row) {
             made.null();

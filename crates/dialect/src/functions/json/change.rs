@@ -69,8 +69,8 @@ fn texts(column: &ArrayRef) -> Result<ArrayRef> {
 pub(super) fn converted(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let from = Field::new("", column.data_type().clone(), true);
     convert(column, &from, to, Manner::Explicit)?.ok_or_else(|| {
-        let told = format!("cannot cast type {} to {to}", column.data_type());
-        Error::new(SqlState::CANNOT_COERCE, told)
+        let error_text = format!("cannot cast type {} to {to}", column.data_type());
+        Error::new(SqlState::CANNOT_COERCE, error_text)
     })
 }
 
@@ -86,8 +86,8 @@ pub(super) fn paths(column: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
         let items = lists.value(row);
         let steps = items.as_string_view().iter().enumerate().map(|(place, step)| {
             step.map(str::to_owned).ok_or_else(|| {
-                let told = format!("path element at position {} is null", place + 1);
-                Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, told)
+                let error_text = format!("path element at position {} is null", place + 1);
+                Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, error_text)
             })
         });
         steps.collect::<Result<Vec<_>>>().map(Some)
@@ -183,6 +183,6 @@ fn change(
 
 fn no_place(step: &str, depth: usize) -> Error {
     let place = depth + 1;
-    let told = format!("path element at position {place} is not an integer: \"{step}\"");
-    Error::new(SqlState::INVALID_TEXT_REPRESENTATION, told)
+    let error_text = format!("path element at position {place} is not an integer: \"{step}\"");
+    Error::new(SqlState::INVALID_TEXT_REPRESENTATION, error_text)
 }

@@ -9,8 +9,8 @@ use datafusion::logical_expr::ScalarUDF;
 use thalweg_formats::text::{JsonParts, json_parts, jsonb};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::bounded_output::BoundedTexts;
 use super::super::define::{Compute, Function};
-use super::super::made::Made;
 use super::change::paths;
 use super::json_field;
 use crate::types::arrow_type;
@@ -69,7 +69,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
 /// Applies `change` to each document; a NULL argument gives NULL.
 fn each(columns: &[ArrayRef], change: impl Fn(&str, usize) -> Result<String>) -> Result<ArrayRef> {
     let documents = columns[0].as_string_view();
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for row in 0..documents.len() {
         match columns.iter().all(|column| column.is_valid(row)) {
             true => made.write(|text| text.push(&jsonb(&change(documents.value(row), row)?)?))?,
@@ -177,8 +177,9 @@ fn without_path(document: &str, path: &[String]) -> Result<String> {
         }
         JsonParts::Array(mut items) => {
             let place = step.parse().map_err(|_| {
-                let told = format!("path element at position 1 is not an integer: \"{step}\"");
-                Error::new(SqlState::INVALID_TEXT_REPRESENTATION, told)
+                let error_text =
+                    format!("path element at position 1 is not an integer: \"{step}\"");
+                Error::new(SqlState::INVALID_TEXT_REPRESENTATION, error_text)
             })?;
             let Some(place) = place_in(&items, place) else { return Ok(document.to_owned()) };
             if rest.is_empty() {

@@ -9,8 +9,8 @@ use serde_json::Value;
 use thalweg_formats::text::jsonb;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::bounded_output::BoundedTexts;
 use super::super::define::{Compute, Function};
-use super::super::made::Made;
 use super::change::converted;
 use super::json_field;
 
@@ -32,7 +32,7 @@ fn objects(columns: &[ArrayRef], as_shown: impl Fn(&str) -> Result<String>) -> R
     let texts = DataType::Array(Box::new(DataType::Text { max_chars: None }));
     let lists =
         columns.iter().map(|column| converted(column, &texts)).collect::<Result<Vec<_>>>()?;
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for row in 0..lists[0].len() {
         if lists.iter().any(|list| list.is_null(row)) {
             made.null();
@@ -56,8 +56,8 @@ fn objects(columns: &[ArrayRef], as_shown: impl Fn(&str) -> Result<String>) -> R
     Ok(made.finish())
 }
 
-fn refused(told: &str) -> Error {
-    Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, told)
+fn refused(error_text: &str) -> Error {
+    Error::new(SqlState::ARRAY_SUBSCRIPT_ERROR, error_text)
 }
 
 fn object<'a>(members: impl Iterator<Item = (Option<&'a str>, Option<&'a str>)>) -> Result<String> {

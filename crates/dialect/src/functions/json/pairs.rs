@@ -7,10 +7,10 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields};
 use datafusion::logical_expr::ScalarUDF;
 use thalweg_formats::text::{JsonParts, json_parts, jsonb};
-use thalweg_types::{DataType, Error, Result};
+use thalweg_types::{DataType, Result};
 
+use super::super::bounded_output::BoundedTexts;
 use super::super::define::{Compute, Function};
-use super::super::made::Made;
 use super::items::{as_text, as_written, lists, members, names, text_item, values};
 use crate::cast::{DIMENSIONS_MAX, too_many_dimensions};
 use crate::types::arrow_field;
@@ -86,7 +86,7 @@ fn pairs(
 
 /// JSON arrays as PostgreSQL writes arrays, and other values as the text that `->>` gives.
 fn array_texts(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     for text in columns[0].as_string_view() {
         match text {
             None => made.null(),

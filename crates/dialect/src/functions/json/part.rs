@@ -10,7 +10,7 @@ use datafusion::logical_expr::{
 };
 use datafusion_functions_json::udfs;
 
-use super::{json_field, shallow};
+use super::{json_field, nesting_checked};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![of_document(false), of_document(true)]
@@ -62,7 +62,7 @@ impl ScalarUDFImpl for Part {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        shallow::check(&args)?;
+        nesting_checked::check(&args)?;
         let found = udfs::json_get_json_udf().inner().invoke_with_args(args)?;
         found.cast_to(&ArrowType::Utf8View, None)
     }

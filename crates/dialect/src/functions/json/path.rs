@@ -13,8 +13,8 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use self::parse::Path;
 use self::values::{Fault, Item, Search};
+use super::super::bounded_output::{BoundedTexts, allow_together};
 use super::super::define::{Compute, Function};
-use super::super::made::{Made, allow_together};
 use super::change::converted;
 use super::json_field;
 use crate::types::arrow_field;
@@ -98,7 +98,7 @@ fn items(columns: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn arrays(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     each(columns, false, |found, _| {
         let Some(found) = found else {
             made.null();
@@ -117,7 +117,7 @@ fn arrays(columns: &[ArrayRef]) -> Result<ArrayRef> {
 }
 
 fn firsts(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     each(columns, false, |found, _| match found.and_then(|found| found.first()) {
         Some(first) => made.write(|text| text.push(first)),
         None => {

@@ -43,8 +43,8 @@ fn regexp_instr(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(places.collect::<Result<Int32Array>>()?))
 }
 
-fn refused(told: impl Into<String>) -> Error {
-    Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+fn refused(error_text: impl Into<String>) -> Error {
+    Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
 }
 
 /// The match to return, and the part of it.

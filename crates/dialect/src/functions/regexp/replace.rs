@@ -7,8 +7,8 @@ use arrow::datatypes::{DataType as ArrowType, Int32Type};
 use datafusion::logical_expr::ScalarUDF;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::super::bounded_output::{BoundedTexts, Text};
 use super::super::define::Function;
-use super::super::made::{Made, Text};
 use super::Patterns;
 use super::dissect::Groups;
 
@@ -27,7 +27,7 @@ pub(super) fn function() -> Arc<ScalarUDF> {
 
 fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
-    let mut made = Made::default();
+    let mut made = BoundedTexts::default();
     let text = |place: usize, row: usize| columns[place].as_string_view().value(row);
     let number = |place: usize, row: usize| -> Result<Option<usize>> {
         let given = columns.get(place).and_then(|column| column.as_primitive_opt::<Int32Type>());
@@ -71,8 +71,8 @@ fn replace(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn whole(number: i32, place: usize) -> Result<usize> {
     let (name, least) = if place == 3 { ("start", 1) } else { ("n", 0) };
     usize::try_from(number).ok().filter(|number| *number >= least).ok_or_else(|| {
-        let told = format!("invalid value for parameter \"{name}\": {number}");
-        Error::new(SqlState::INVALID_PARAMETER_VALUE, told)
+        let error_text = format!("invalid value for parameter \"{name}\": {number}");
+        Error::new(SqlState::INVALID_PARAMETER_VALUE, error_text)
     })
 }
 

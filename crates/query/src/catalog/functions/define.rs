@@ -20,7 +20,7 @@ use thalweg_types::Result;
 
 use super::names;
 use crate::catalog::pg_catalog::rows::{Value, array};
-use crate::catalog::{Lookup, SessionCatalog};
+use crate::catalog::{CatalogLookup, SessionCatalog};
 
 /// The type of a function's result.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +105,7 @@ struct CatalogFunction {
     signature: Signature,
     names: Arc<SessionCatalog>,
     /// The statement's lookup; `None` until a statement is planned with the function.
-    bound: Option<Arc<Lookup>>,
+    bound: Option<Arc<CatalogLookup>>,
 }
 
 impl fmt::Debug for CatalogFunction {
@@ -236,7 +236,7 @@ impl Column {
 pub(in crate::catalog) struct Call<'a> {
     columns: &'a [Column],
     row: usize,
-    pub(in crate::catalog) lookup: &'a Lookup,
+    pub(in crate::catalog) lookup: &'a CatalogLookup,
 }
 
 impl Call<'_> {

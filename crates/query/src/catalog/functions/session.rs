@@ -6,8 +6,8 @@ use thalweg_types::{Error, Result, SqlState};
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::objects::PG_CATALOG;
 use crate::catalog::pg_catalog::rows::Value;
+use crate::server_context::End;
 use crate::statement::{Scope, unrecognized};
-use crate::surroundings::End;
 
 /// Encodings of texts by PostgreSQL's numbers: there is one.
 const UTF8: (i64, &str) = (6, "UTF8");

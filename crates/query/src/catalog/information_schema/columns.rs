@@ -4,8 +4,8 @@ use thalweg_dialect::system_types::type_oid;
 use thalweg_dialect::types::{arrow_field, from_field};
 use thalweg_types::{Column, DataType, Identity};
 
-use super::sight::Sight;
-use super::yes;
+use super::role_visibility::RoleVisibility;
+use super::yes_or_no;
 use crate::catalog::DATABASE;
 use crate::catalog::objects::{PG_CATALOG, attribute_number};
 use crate::catalog::pg_catalog::Inputs;
@@ -33,7 +33,7 @@ struct Shown<'a> {
 }
 
 /// Every column that the role may see, except those of `pg_catalog`.
-fn every<'a>(inputs: &'a Inputs<'_>, sight: &Sight<'_>) -> Vec<Shown<'a>> {
+fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Shown<'a>> {
     let mut shown = Vec::new();
     for entry in inputs.lookup.catalog.tables() {
         let table = &entry.schema;
@@ -67,12 +67,12 @@ fn every<'a>(inputs: &'a Inputs<'_>, sight: &Sight<'_>) -> Vec<Shown<'a>> {
             });
         }
     }
-    shown.retain(|column| sight.columns(column.namespace, column.relation));
+    shown.retain(|column| visibility.columns(column.namespace, column.relation));
     shown
 }
 
-pub(super) fn columns(inputs: &Inputs<'_>, sight: &Sight<'_>, rows: &mut Rows) {
-    for column in every(inputs, sight) {
+pub(super) fn columns(inputs: &Inputs<'_>, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    for column in every(inputs, visibility) {
         let Sizes { characters, bytes, digits, radix, scale, fraction } =
             Sizes::of(&column.data_type);
         let counter = column.identity;
@@ -92,7 +92,7 @@ pub(super) fn columns(inputs: &Inputs<'_>, sight: &Sight<'_>, rows: &mut Rows) {
             ("column_name", column.name.to_owned().into()),
             ("ordinal_position", column.number.into()),
             ("column_default", column.default.into()),
-            ("is_nullable", yes(column.nullable)),
+            ("is_nullable", yes_or_no(column.nullable)),
             ("data_type", type_name(&column.data_type).into()),
             ("character_maximum_length", characters.into()),
             ("character_octet_length", bytes.into()),
@@ -104,23 +104,23 @@ pub(super) fn columns(inputs: &Inputs<'_>, sight: &Sight<'_>, rows: &mut Rows) {
             ("udt_schema", PG_CATALOG.into()),
             ("udt_name", internal_name(&column.data_type)),
             ("dtd_identifier", column.number.to_string().into()),
-            ("is_self_referencing", yes(false)),
-            ("is_identity", yes(counter.is_some())),
+            ("is_self_referencing", yes_or_no(false)),
+            ("is_identity", yes_or_no(counter.is_some())),
             ("identity_generation", counter.map(always).into()),
             ("identity_start", counter.map(|_| "1").into()),
             ("identity_increment", counter.map(|_| "1").into()),
             ("identity_maximum", counter.map(greatest).into()),
             ("identity_minimum", counter.map(|_| "1").into()),
-            ("identity_cycle", yes(false)),
+            ("identity_cycle", yes_or_no(false)),
             ("is_generated", "NEVER".into()),
-            ("is_updatable", yes(true)),
+            ("is_updatable", yes_or_no(true)),
         ]);
     }
 }
 
 /// The types of the items of arrays.
-pub(super) fn element_types(inputs: &Inputs<'_>, sight: &Sight<'_>, rows: &mut Rows) {
-    for column in every(inputs, sight) {
+pub(super) fn element_types(inputs: &Inputs<'_>, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    for column in every(inputs, visibility) {
         let DataType::Array(item) = &column.data_type else { continue };
         rows.push([
             ("object_catalog", DATABASE.into()),

@@ -2,8 +2,8 @@
 
 use thalweg_types::{Key, TableSchema};
 
-use super::sight::Sight;
-use super::yes;
+use super::role_visibility::RoleVisibility;
+use super::yes_or_no;
 use crate::catalog::DATABASE;
 use crate::catalog::definitions::mentions;
 use crate::catalog::objects::{Constraint, Objects, Source};
@@ -19,9 +19,9 @@ fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, boo
     })
 }
 
-pub(super) fn constraints(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+pub(super) fn constraints(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     let mut push = |table: &TableSchema, name: &String, kind: &'static str| {
-        if !sight.more_than_rows(&table.namespace, &table.name) {
+        if !visibility.more_than_rows(&table.namespace, &table.name) {
             return;
         }
         rows.push([
@@ -32,9 +32,9 @@ pub(super) fn constraints(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows)
             ("table_schema", (&table.namespace).into()),
             ("table_name", (&table.name).into()),
             ("constraint_type", kind.into()),
-            ("is_deferrable", yes(false)),
-            ("initially_deferred", yes(false)),
-            ("enforced", yes(true)),
+            ("is_deferrable", yes_or_no(false)),
+            ("initially_deferred", yes_or_no(false)),
+            ("enforced", yes_or_no(true)),
             ("nulls_distinct", (kind == "UNIQUE").then_some("YES").into()),
         ]);
     };
@@ -46,8 +46,8 @@ pub(super) fn constraints(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows)
     }
 }
 
-pub(super) fn keys(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
-    let seen = |table: &TableSchema| sight.columns(&table.namespace, &table.name);
+pub(super) fn keys(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    let seen = |table: &TableSchema| visibility.columns(&table.namespace, &table.name);
     for (table, key, _) in every_key(objects).filter(|(table, ..)| seen(table)) {
         for (position, place) in table.key_positions(key).into_iter().zip(1_i64..) {
             rows.push([
@@ -64,8 +64,8 @@ pub(super) fn keys(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
     }
 }
 
-pub(super) fn checks(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
-    let owned = |table: &TableSchema| sight.owns(&table.namespace, &table.name);
+pub(super) fn checks(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    let owned = |table: &TableSchema| visibility.owns(&table.namespace, &table.name);
     for check in objects.checks.iter().filter(|check| owned(&check.table)) {
         rows.push([
             ("constraint_catalog", DATABASE.into()),
@@ -77,9 +77,9 @@ pub(super) fn checks(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
 }
 
 /// The columns of keys and checks.
-pub(super) fn columns(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+pub(super) fn columns(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     let mut push = |table: &TableSchema, column: &String, constraint: &String| {
-        if !sight.owns(&table.namespace, &table.name) {
+        if !visibility.owns(&table.namespace, &table.name) {
             return;
         }
         rows.push([
@@ -106,8 +106,8 @@ pub(super) fn columns(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
 }
 
 /// The tables of constraints.
-pub(super) fn tables(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
-    let owned = |table: &TableSchema| sight.owns(&table.namespace, &table.name);
+pub(super) fn tables(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    let owned = |table: &TableSchema| visibility.owns(&table.namespace, &table.name);
     for (table, key, _) in every_key(objects).filter(|(table, ..)| owned(table)) {
         rows.push([
             ("table_catalog", DATABASE.into()),

@@ -1,11 +1,11 @@
 //! Schemas, tables, views and other plain listings.
 
-use super::sight::Sight;
-use super::yes;
+use super::role_visibility::RoleVisibility;
+use super::yes_or_no;
 use crate::catalog::definitions;
 use crate::catalog::objects::{Objects, PG_CATALOG, Relation, Source};
 use crate::catalog::pg_catalog::rows::{Rows, Value};
-use crate::catalog::{DATABASE, Lookup};
+use crate::catalog::{CatalogLookup, DATABASE};
 use thalweg_txn::{Grant, Privilege, RoleId, Securable};
 use thalweg_types::DataType;
 
@@ -13,9 +13,9 @@ pub(super) fn name(rows: &mut Rows) {
     rows.push([("catalog_name", DATABASE.into())]);
 }
 
-pub(super) fn schemata(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows) {
+pub(super) fn schemata(lookup: &CatalogLookup, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     let namespaces = lookup.objects.namespaces.iter();
-    for namespace in namespaces.filter(|namespace| sight.namespace(&namespace.name)) {
+    for namespace in namespaces.filter(|namespace| visibility.namespace(&namespace.name)) {
         rows.push([
             ("catalog_name", DATABASE.into()),
             ("schema_name", (&namespace.name).into()),
@@ -25,13 +25,16 @@ pub(super) fn schemata(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows) {
 }
 
 /// The relations whose existence the role may see.
-fn seen<'a>(objects: &'a Objects, sight: &'a Sight<'_>) -> impl Iterator<Item = &'a Relation> {
+fn seen<'a>(
+    objects: &'a Objects,
+    visibility: &'a RoleVisibility<'_>,
+) -> impl Iterator<Item = &'a Relation> {
     let relations = objects.relations.iter();
-    relations.filter(|relation| sight.relation(&relation.namespace, &relation.name))
+    relations.filter(|relation| visibility.relation(&relation.namespace, &relation.name))
 }
 
-pub(super) fn tables(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
-    for relation in seen(objects, sight) {
+pub(super) fn tables(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    for relation in seen(objects, visibility) {
         let kind = match relation.kind() {
             "r" => "BASE TABLE",
             "v" => "VIEW",
@@ -43,36 +46,36 @@ pub(super) fn tables(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
             ("table_schema", (&relation.namespace).into()),
             ("table_name", (&relation.name).into()),
             ("table_type", kind.into()),
-            ("is_insertable_into", yes(relation.table().is_some())),
-            ("is_typed", yes(false)),
+            ("is_insertable_into", yes_or_no(relation.table().is_some())),
+            ("is_typed", yes_or_no(false)),
         ]);
     }
 }
 
-pub(super) fn views(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
-    for relation in seen(objects, sight) {
+pub(super) fn views(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    for relation in seen(objects, visibility) {
         let Source::View(view) = &relation.source else { continue };
-        let owned = sight.owns(&relation.namespace, &relation.name);
+        let owned = visibility.owns(&relation.namespace, &relation.name);
         rows.push([
             ("table_catalog", DATABASE.into()),
             ("table_schema", (&relation.namespace).into()),
             ("table_name", (&relation.name).into()),
             ("view_definition", owned.then(|| definitions::view(view)).into()),
             ("check_option", "NONE".into()),
-            ("is_updatable", yes(false)),
-            ("is_insertable_into", yes(false)),
-            ("is_trigger_updatable", yes(false)),
-            ("is_trigger_deletable", yes(false)),
-            ("is_trigger_insertable_into", yes(false)),
+            ("is_updatable", yes_or_no(false)),
+            ("is_insertable_into", yes_or_no(false)),
+            ("is_trigger_updatable", yes_or_no(false)),
+            ("is_trigger_deletable", yes_or_no(false)),
+            ("is_trigger_insertable_into", yes_or_no(false)),
         ]);
     }
 }
 
 /// A sequence belongs to a column: a role with any privilege on the table sees it.
-pub(super) fn sequences(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
+pub(super) fn sequences(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     for relation in &objects.relations {
         let Source::Sequence { table, column } = &relation.source else { continue };
-        if !sight.relation(&table.namespace, &table.name) {
+        if !visibility.relation(&table.namespace, &table.name) {
             continue;
         }
         let (bits, greatest) = match column.data_type {
@@ -92,14 +95,19 @@ pub(super) fn sequences(objects: &Objects, sight: &Sight<'_>, rows: &mut Rows) {
             ("minimum_value", "1".into()),
             ("maximum_value", greatest.to_string().into()),
             ("increment", "1".into()),
-            ("cycle_option", yes(false)),
+            ("cycle_option", yes_or_no(false)),
         ]);
     }
 }
 
 /// Privileges of owners and grantees that the role holds or granted. With `everybodys`, also those
 /// granted to everybody.
-pub(super) fn privileges(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows, everybodys: bool) {
+pub(super) fn privileges(
+    lookup: &CatalogLookup,
+    visibility: &RoleVisibility<'_>,
+    rows: &mut Rows,
+    everybodys: bool,
+) {
     let name = |id: RoleId| lookup.role_name(i64::from(id.0));
     for relation in lookup.objects.relations.iter().filter(|relation| relation.has_row_type()) {
         let object = Securable::relation(&relation.namespace, &relation.name);
@@ -112,19 +120,19 @@ pub(super) fn privileges(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows, ev
                 ("table_schema", (&relation.namespace).into()),
                 ("table_name", (&relation.name).into()),
                 ("privilege_type", privilege.name().into()),
-                ("is_grantable", yes(grantable)),
-                ("with_hierarchy", yes(privilege == Privilege::Select)),
+                ("is_grantable", yes_or_no(grantable)),
+                ("with_hierarchy", yes_or_no(privilege == Privilege::Select)),
             ]);
         };
         let owner = name(access.owner);
-        if sight.acts_as(access.owner) {
+        if visibility.acts_as(access.owner) {
             for privilege in object.all_privileges().iter() {
                 push(&owner, &owner, privilege, true);
             }
         }
         let is_seen = |grant: &&Grant| {
-            let has = grant.grantee.map_or(everybodys, |grantee| sight.acts_as(grantee));
-            has || sight.acts_as(grant.grantor)
+            let has = grant.grantee.map_or(everybodys, |grantee| visibility.acts_as(grantee));
+            has || visibility.acts_as(grant.grantor)
         };
         for grant in access.grants().iter().filter(is_seen) {
             let grantee = grant.grantee.map_or_else(|| "PUBLIC".to_owned(), name);
@@ -137,7 +145,7 @@ pub(super) fn privileges(lookup: &Lookup, sight: &Sight<'_>, rows: &mut Rows, ev
 }
 
 /// The roles whose privileges the session has.
-pub(super) fn enabled_roles(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn enabled_roles(lookup: &CatalogLookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();
     let current = lookup.identity().current;
     for role in roles.iter().filter(|role| roles.has_privileges_of(current, role.id)) {
@@ -146,7 +154,7 @@ pub(super) fn enabled_roles(lookup: &Lookup, rows: &mut Rows) {
 }
 
 /// The memberships of those roles.
-pub(super) fn applicable_roles(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn applicable_roles(lookup: &CatalogLookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();
     let current = lookup.identity().current;
     for member in roles.iter().filter(|role| roles.has_privileges_of(current, role.id)) {
@@ -154,7 +162,7 @@ pub(super) fn applicable_roles(lookup: &Lookup, rows: &mut Rows) {
             rows.push([
                 ("grantee", (&member.name).into()),
                 ("role_name", lookup.role_name(i64::from(role.0)).into()),
-                ("is_grantable", yes(membership.admin)),
+                ("is_grantable", yes_or_no(membership.admin)),
             ]);
         }
     }

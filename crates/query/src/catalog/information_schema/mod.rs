@@ -7,8 +7,8 @@
 mod columns;
 mod constraints;
 mod listings;
+mod role_visibility;
 mod routines;
-mod sight;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -20,7 +20,7 @@ use datafusion::error::Result;
 use super::pg_catalog::Inputs;
 use super::pg_catalog::relations::{self, Relation};
 use super::pg_catalog::rows::{Rows, Value};
-use sight::Sight;
+use role_visibility::RoleVisibility;
 
 /// In the form of [`relations`].
 const RELATIONS: &str = include_str!("relations.txt");
@@ -46,33 +46,33 @@ pub(super) fn table(name: &str, inputs: &Inputs<'_>) -> Result<Option<Arc<dyn Ta
 fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
     let Inputs { lookup, .. } = inputs;
     let objects = lookup.objects.as_ref();
-    let sight = &Sight::of(lookup);
+    let visibility = &RoleVisibility::of(lookup);
     match name {
         "applicable_roles" => listings::applicable_roles(lookup, rows),
         "enabled_roles" => listings::enabled_roles(lookup, rows),
         "character_sets" => listings::character_sets(rows),
-        "check_constraints" => constraints::checks(objects, sight, rows),
+        "check_constraints" => constraints::checks(objects, visibility, rows),
         "collations" => listings::collations(rows),
-        "columns" => columns::columns(inputs, sight, rows),
-        "constraint_column_usage" => constraints::columns(objects, sight, rows),
-        "constraint_table_usage" => constraints::tables(objects, sight, rows),
-        "element_types" => columns::element_types(inputs, sight, rows),
+        "columns" => columns::columns(inputs, visibility, rows),
+        "constraint_column_usage" => constraints::columns(objects, visibility, rows),
+        "constraint_table_usage" => constraints::tables(objects, visibility, rows),
+        "element_types" => columns::element_types(inputs, visibility, rows),
         "information_schema_catalog_name" => listings::name(rows),
-        "key_column_usage" => constraints::keys(objects, sight, rows),
+        "key_column_usage" => constraints::keys(objects, visibility, rows),
         "parameters" => routines::parameters(rows),
-        "role_table_grants" => listings::privileges(lookup, sight, rows, false),
-        "table_privileges" => listings::privileges(lookup, sight, rows, true),
+        "role_table_grants" => listings::privileges(lookup, visibility, rows, false),
+        "table_privileges" => listings::privileges(lookup, visibility, rows, true),
         "routines" => routines::routines(rows),
-        "schemata" => listings::schemata(lookup, sight, rows),
-        "sequences" => listings::sequences(objects, sight, rows),
-        "table_constraints" => constraints::constraints(objects, sight, rows),
-        "tables" => listings::tables(objects, sight, rows),
-        "views" => listings::views(objects, sight, rows),
+        "schemata" => listings::schemata(lookup, visibility, rows),
+        "sequences" => listings::sequences(objects, visibility, rows),
+        "table_constraints" => constraints::constraints(objects, visibility, rows),
+        "tables" => listings::tables(objects, visibility, rows),
+        "views" => listings::views(objects, visibility, rows),
         _ => {}
     }
 }
 
 /// The standard's truth values.
-fn yes(is: bool) -> Value {
+fn yes_or_no(is: bool) -> Value {
     if is { "YES" } else { "NO" }.into()
 }

@@ -1,6 +1,6 @@
 //! `routines` and `parameters`: the functions of `pg_proc`.
 
-use super::yes;
+use super::yes_or_no;
 use crate::catalog::DATABASE;
 use crate::catalog::functions::base_type_name;
 use crate::catalog::objects::PG_CATALOG;
@@ -42,14 +42,14 @@ pub(super) fn routines(rows: &mut Rows) {
             ("external_name", procedure.name.into()),
             ("external_language", "INTERNAL".into()),
             ("parameter_style", "GENERAL".into()),
-            ("is_deterministic", yes(procedure.is_immutable())),
+            ("is_deterministic", yes_or_no(procedure.is_immutable())),
             ("sql_data_access", "MODIFIES".into()),
-            ("is_null_call", yes(procedure.strict)),
-            ("schema_level_routine", yes(true)),
+            ("is_null_call", yes_or_no(procedure.strict)),
+            ("schema_level_routine", yes_or_no(true)),
             ("max_dynamic_result_sets", 0.into()),
             ("security_type", "INVOKER".into()),
-            ("as_locator", yes(false)),
-            ("is_udt_dependent", yes(false)),
+            ("as_locator", yes_or_no(false)),
+            ("is_udt_dependent", yes_or_no(false)),
         ]);
     }
 }
@@ -64,8 +64,8 @@ pub(super) fn parameters(rows: &mut Rows) {
                 ("specific_name", specific_name(procedure).into()),
                 ("ordinal_position", place.into()),
                 ("parameter_mode", "IN".into()),
-                ("is_result", yes(false)),
-                ("as_locator", yes(false)),
+                ("is_result", yes_or_no(false)),
+                ("as_locator", yes_or_no(false)),
                 ("data_type", data_type),
                 ("udt_catalog", DATABASE.into()),
                 ("udt_schema", PG_CATALOG.into()),

@@ -31,12 +31,12 @@ use datafusion::error::Result;
 pub(super) use procedures::Procedures;
 use rows::Rows;
 
-use super::Lookup;
+use super::CatalogLookup;
 use super::derived::Derived;
 
 /// Inputs from which the tables are built.
 pub(super) struct Inputs<'a> {
-    pub(super) lookup: &'a Lookup,
+    pub(super) lookup: &'a CatalogLookup,
     /// The columns of views and external tables; empty for tables that do not need them.
     pub(super) derived: &'a [Derived],
 }

@@ -3,7 +3,7 @@
 use thalweg_txn::{Role, RoleId};
 
 use super::rows::{Rows, Value};
-use crate::catalog::Lookup;
+use crate::catalog::CatalogLookup;
 
 /// The number of the role that owns the database's own objects.
 pub(in crate::catalog) const OWNER: i64 = RoleId::BOOTSTRAP.0 as i64;
@@ -23,7 +23,7 @@ fn valid_until(role: &Role) -> Value {
 }
 
 /// `pg_roles`, which masks passwords, and `pg_authid`, which shows none either.
-pub(super) fn roles(lookup: &Lookup, rows: &mut Rows, hides_password: bool) {
+pub(super) fn roles(lookup: &CatalogLookup, rows: &mut Rows, hides_password: bool) {
     for role in lookup.catalog.roles().iter() {
         rows.push([
             ("oid", oid(role.id)),
@@ -42,7 +42,7 @@ pub(super) fn roles(lookup: &Lookup, rows: &mut Rows, hides_password: bool) {
     }
 }
 
-pub(super) fn members(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn members(lookup: &CatalogLookup, rows: &mut Rows) {
     for member in lookup.catalog.roles().iter() {
         for (role, membership) in &member.member_of {
             rows.push([
@@ -56,7 +56,7 @@ pub(super) fn members(lookup: &Lookup, rows: &mut Rows) {
 }
 
 /// `pg_user` and `pg_shadow`: the roles that may log in.
-pub(super) fn users(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn users(lookup: &CatalogLookup, rows: &mut Rows) {
     for role in lookup.catalog.roles().iter().filter(|role| role.login) {
         rows.push([
             ("usename", (&role.name).into()),
@@ -72,7 +72,7 @@ pub(super) fn users(lookup: &Lookup, rows: &mut Rows) {
 }
 
 /// `pg_group`: the roles that may not log in.
-pub(super) fn groups(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn groups(lookup: &CatalogLookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();
     for group in roles.iter().filter(|role| !role.login) {
         let members = roles.iter().filter(|member| member.member_of.contains_key(&group.id));

@@ -4,13 +4,13 @@ use thalweg_txn::RoleId;
 
 use super::rows::{Rows, Value};
 use crate::catalog::objects::DATABASE_OID;
-use crate::catalog::{DATABASE, Lookup};
-use crate::surroundings::Activity;
+use crate::catalog::{CatalogLookup, DATABASE};
+use crate::server_context::Activity;
 
 /// Shown in place of a statement that the reader may not see.
 const UNSEEN: &str = "<insufficient privilege>";
 
-pub(super) fn settings(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn settings(lookup: &CatalogLookup, rows: &mut Rows) {
     for (name, setting) in lookup.settings() {
         rows.push([
             ("name", name.into()),
@@ -28,7 +28,7 @@ pub(super) fn settings(lookup: &Lookup, rows: &mut Rows) {
 }
 
 /// Everybody sees who is connected. The statements and addresses of other roles need a privilege.
-pub(super) fn activity(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn activity(lookup: &CatalogLookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();
     let current = lookup.identity().current;
     let sees_all = roles.has_privileges_of(current, RoleId::MONITOR);
@@ -65,7 +65,7 @@ fn doing(activity: &Activity) -> Vec<(&'static str, Value)> {
 }
 
 /// Lists advisory locks, the only kind that the table can show.
-pub(super) fn locks(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn locks(lookup: &CatalogLookup, rows: &mut Rows) {
     for lock in lookup.locks() {
         let (class, object, kind) = lock.key.parts();
         rows.push([
@@ -94,13 +94,13 @@ mod tests {
     use futures::StreamExt;
 
     use super::*;
-    use crate::surroundings::{ActivityState, End, Surroundings};
+    use crate::server_context::{ActivityState, End, ServerContext};
     use crate::{Database, Session};
 
     /// One session of each user.
     struct Three;
 
-    impl Surroundings for Three {
+    impl ServerContext for Three {
         fn activity(&self) -> Vec<Activity> {
             let session = |(user, process_id): (&str, i32)| Activity {
                 process_id,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     /// The process ids of the sessions that satisfy a condition.
-    async fn those(session: &mut Session, condition: &str) -> Vec<i32> {
+    async fn sessions_where(session: &mut Session, condition: &str) -> Vec<i32> {
         let sql = format!("SELECT pid FROM pg_stat_activity WHERE {condition} ORDER BY pid");
         let mut rows = session.execute(&sql).await.unwrap().rows.unwrap();
         let mut numbers = Vec::new();
@@ -158,14 +158,14 @@ mod tests {
         ] {
             let mut session = database.session_as(user).unwrap();
             let unseen: Vec<i32> = (1..=3).filter(|pid| !seen.contains(pid)).collect();
-            assert_eq!(those(&mut session, "query = 'secret of ' || usename").await, seen);
-            assert_eq!(those(&mut session, "state = 'active'").await, seen, "{user}");
+            assert_eq!(sessions_where(&mut session, "query = 'secret of ' || usename").await, seen);
+            assert_eq!(sessions_where(&mut session, "state = 'active'").await, seen, "{user}");
             let hidden = "query = '<insufficient privilege>' AND state IS NULL \
                           AND client_addr IS NULL AND query_start IS NULL \
                           AND backend_start IS NULL";
-            assert_eq!(those(&mut session, hidden).await, unseen, "{user}");
+            assert_eq!(sessions_where(&mut session, hidden).await, unseen, "{user}");
             let known = "usename IS NOT NULL AND application_name = 'app' AND datname = 'thalweg'";
-            assert_eq!(those(&mut session, known).await, [1, 2, 3], "{user}");
+            assert_eq!(sessions_where(&mut session, known).await, [1, 2, 3], "{user}");
         }
     }
 }

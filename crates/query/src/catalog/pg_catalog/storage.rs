@@ -3,9 +3,9 @@
 //! snapshot.
 
 use super::rows::{Rows, Value};
-use crate::catalog::Lookup;
+use crate::catalog::CatalogLookup;
 
-pub(super) fn tables(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn tables(lookup: &CatalogLookup, rows: &mut Rows) {
     for relation in &lookup.objects.relations {
         let Some(table) = relation.table() else { continue };
         let Some(state) = lookup.state_of(table.id) else { continue };
@@ -26,20 +26,20 @@ pub(super) fn tables(lookup: &Lookup, rows: &mut Rows) {
     }
 }
 
-pub(super) fn log(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn log(lookup: &CatalogLookup, rows: &mut Rows) {
     let log = lookup.log();
     rows.push([
-        ("position", whole(log.position.0)),
-        ("bytes", whole(log.bytes)),
-        ("checkpoint_due_bytes", log.checkpoint_due_bytes.map_or(Value::Null, whole)),
+        ("position", count_value(log.position.0)),
+        ("bytes", count_value(log.bytes)),
+        ("checkpoint_due_bytes", log.checkpoint_due_bytes.map_or(Value::Null, count_value)),
     ]);
 }
 
-pub(super) fn checkpoints(lookup: &Lookup, rows: &mut Rows) {
+pub(super) fn checkpoints(lookup: &CatalogLookup, rows: &mut Rows) {
     for run in lookup.checkpoints() {
         rows.push([
-            ("position", whole(run.position.0)),
-            ("bytes", whole(run.bytes)),
+            ("position", count_value(run.position.0)),
+            ("bytes", count_value(run.bytes)),
             ("began", run.began_micros.map_or(Value::Null, Value::Instant)),
             ("seconds", run.took.map(|took| took.as_secs_f64()).into()),
             ("failure", run.failure.into()),
@@ -48,6 +48,6 @@ pub(super) fn checkpoints(lookup: &Lookup, rows: &mut Rows) {
 }
 
 /// Numbers beyond an `i64` do not occur; they would saturate.
-fn whole(number: u64) -> Value {
+fn count_value(number: u64) -> Value {
     Value::Number(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -18,7 +18,7 @@ use crate::statement::{Target, folded};
 
 /// The contents of a condition: columns and operands.
 #[derive(Default)]
-struct Said {
+struct RangeConditions {
     equal: Vec<(usize, usize)>,
     from: Option<(usize, Bound<usize>)>,
     to: Option<(usize, Bound<usize>)>,
@@ -33,9 +33,9 @@ impl Shape<'_> {
         let target = Target::find(&self.execution.names.catalog(), table_name(from)?).ok()?;
         let items: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
         let mut written = format!("SELECT {} FROM {from}", items.join(", "));
-        let mut said = Said::default();
+        let mut conditions = RangeConditions::default();
         if let Some(condition) = &select.selection {
-            self.say(&target, condition, &mut said)?;
+            self.add_condition(&target, condition, &mut conditions)?;
             written.push_str(&format!(" WHERE {condition}"));
         }
         let mut order = Vec::new();
@@ -55,34 +55,39 @@ impl Shape<'_> {
         }
         let columns = columns_of(&target, &select.projection, schema)?;
         let table = target.schema();
-        let (index, backward) = said.index(table, &order)?;
-        let range = said.range_of(index, table, backward, limit, (columns, schema))?;
+        let (index, backward) = conditions.index(table, &order)?;
+        let range = conditions.range_of(index, table, backward, limit, (columns, schema))?;
         let action = Action::Range(Box::new(range));
         Some((Arc::clone(table), index.key.clone(), action))
     }
 
     /// Adds a condition; returns `None` if a range cannot express it.
-    fn say(&mut self, target: &Target, condition: &Expr, said: &mut Said) -> Option<()> {
+    fn add_condition(
+        &mut self,
+        target: &Target,
+        condition: &Expr,
+        conditions: &mut RangeConditions,
+    ) -> Option<()> {
         match condition {
-            Expr::Nested(inner) => self.say(target, inner, said),
+            Expr::Nested(inner) => self.add_condition(target, inner, conditions),
             Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-                self.say(target, left, said)?;
-                self.say(target, right, said)
+                self.add_condition(target, left, conditions)?;
+                self.add_condition(target, right, conditions)
             }
             Expr::Between { expr, negated: false, low, high } => {
                 let (column, low) = self.compared(target, expr, low)?;
-                said.add_from(column, Bound::Included(low))?;
+                conditions.add_from(column, Bound::Included(low))?;
                 let (column, high) = self.compared(target, expr, high)?;
-                said.add_to(column, Bound::Included(high))
+                conditions.add_to(column, Bound::Included(high))
             }
             Expr::BinaryOp { left, op, right } => {
                 let (column, operand) = self.compared(target, left, right)?;
                 match op {
-                    BinaryOperator::Eq => said.add_equal(column, operand),
-                    BinaryOperator::Gt => said.add_from(column, Bound::Excluded(operand)),
-                    BinaryOperator::GtEq => said.add_from(column, Bound::Included(operand)),
-                    BinaryOperator::Lt => said.add_to(column, Bound::Excluded(operand)),
-                    BinaryOperator::LtEq => said.add_to(column, Bound::Included(operand)),
+                    BinaryOperator::Eq => conditions.add_equal(column, operand),
+                    BinaryOperator::Gt => conditions.add_from(column, Bound::Excluded(operand)),
+                    BinaryOperator::GtEq => conditions.add_from(column, Bound::Included(operand)),
+                    BinaryOperator::Lt => conditions.add_to(column, Bound::Excluded(operand)),
+                    BinaryOperator::LtEq => conditions.add_to(column, Bound::Included(operand)),
                     _ => None,
                 }
             }
@@ -97,10 +102,10 @@ impl Shape<'_> {
         let column = target.position(&folded(name)).ok()?;
         let data_type = &target.schema().columns[column].data_type;
         let operand = self.operand(right, data_type)?;
-        self.suits(operand, data_type).then_some((column, operand))
+        self.is_usable(operand, data_type).then_some((column, operand))
     }
 
-    fn suits(&self, operand: usize, column: &DataType) -> bool {
+    fn is_usable(&self, operand: usize, column: &DataType) -> bool {
         use DataType::{Array, Int2, Int4, Int8, Interval, Json, Jsonb, Uuid};
         // Constants have their column's type.
         let known = self.types.get(operand);
@@ -149,7 +154,7 @@ fn order_of(target: &Target, by: &OrderBy) -> Option<Vec<(usize, ValueOrder)>> {
     columns.collect()
 }
 
-impl Said {
+impl RangeConditions {
     fn add_equal(&mut self, column: usize, operand: usize) -> Option<()> {
         let is_new = self.equal.iter().all(|(known, _)| *known != column);
         is_new.then(|| self.equal.push((column, operand)))

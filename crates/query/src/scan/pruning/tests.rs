@@ -10,7 +10,7 @@ use futures::TryStreamExt;
 use thalweg_store::{ChunkView, TableState};
 use thalweg_txn::{RoleId, Transaction};
 
-use crate::kept::{GenericPlan, Key};
+use crate::plan_cache::{GenericPlan, Key};
 use crate::scan::ShardScan;
 use crate::workers::Gathering;
 use crate::{Database, Prepared, Session};
@@ -44,7 +44,7 @@ fn may_have(chunk: &ChunkView, ranges: &[(i64, i64)]) -> bool {
 }
 
 /// Runs a statement, and takes the plan that was kept of it.
-async fn kept(
+async fn cached_plan(
     database: &Database,
     session: &mut Session,
     prepared: &Prepared,
@@ -54,9 +54,9 @@ async fn kept(
     let rows = outcome.rows.expect("a query gives rows");
     rows.try_collect::<Vec<_>>().await.unwrap();
     let key = Key::new(prepared.sql(), prepared.parameters(), RoleId::BOOTSTRAP).unwrap();
-    let kept = database.shared.plans.find(&key).expect("the statement is known");
+    let cached_plan = database.shared.plans.find(&key).expect("the statement is known");
     let transaction = Transaction::new(database.shared.engine.snapshot());
-    kept.take(transaction.catalog()).expect("its plan is there and not in use")
+    cached_plan.take(transaction.catalog()).expect("its plan is there and not in use")
 }
 
 /// How many chunks a run with some values reads, and how many there are.
@@ -110,7 +110,7 @@ async fn plans_that_are_kept_read_the_chunks_that_values_of_a_run_leave() {
             let values = of_run.iter().take(prepared.parameters().len());
             values.map(|value| ScalarValue::Int64(Some(*value))).collect()
         };
-        let plan = kept(&database, &mut session, &prepared, &values([70_000, 80_000])).await;
+        let plan = cached_plan(&database, &mut session, &prepared, &values([70_000, 80_000])).await;
         for of_run in VALUES {
             let ranges = passing(of_run);
             let left = chunks.iter().filter(|chunk| may_have(chunk, &ranges)).count();

@@ -221,7 +221,8 @@ pub(in crate::statement) fn set_default(
     execution: &Execution<'_>,
 ) -> Result<()> {
     let text = expression.to_string();
-    let logical = execution.told(execution.state.create_logical_expr(&text, &DFSchema::empty()));
+    let logical =
+        execution.translate(execution.state.create_logical_expr(&text, &DFSchema::empty()));
     logical.map_err(|error| match error.state() {
         SqlState::UNDEFINED_COLUMN => Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
@@ -282,9 +283,9 @@ pub(in crate::statement) fn add_check(
     let taken = |name: &str| schema.checks.iter().any(|check| check.name == name);
     let name = given.unwrap_or_else(|| free_name(base, taken));
     let text = expression.to_string();
-    let whole = execution.told(DFSchema::try_from(arrow_schema(schema)))?;
-    let logical = execution.told(execution.state.create_logical_expr(&text, &whole))?;
-    let data_type = execution.told(logical.get_type(&whole))?;
+    let whole = execution.translate(DFSchema::try_from(arrow_schema(schema)))?;
+    let logical = execution.translate(execution.state.create_logical_expr(&text, &whole))?;
+    let data_type = execution.translate(logical.get_type(&whole))?;
     if !matches!(data_type, ArrowType::Boolean | ArrowType::Null) {
         let message = "argument of CHECK must be type boolean";
         return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));

@@ -108,8 +108,8 @@ impl Shards {
         error: Error,
     ) {
         let group = RowGroup { rows: Vec::new(), failing, has_failed: true };
-        let told = Box::new(move |_| acknowledge(Err(error)));
-        self.database.shared.engine.write_rows(group, durability, told);
+        let on_failure = Box::new(move |_| acknowledge(Err(error)));
+        self.database.shared.engine.write_rows(group, durability, on_failure);
     }
 
     /// Converts rows to the current schema of their table. Without indexes, rows are counted from
@@ -135,7 +135,7 @@ impl Shards {
                 },
                 places: places.unwrap_or_else(|| (0..rows.num_rows() as u32).collect()),
                 rows,
-                expected: packed.expected.map(|versions| self.places.expected(versions)),
+                expected: packed.expected.map(|versions| self.row_handles.expected(versions)),
             }),
         }
     }

@@ -19,7 +19,7 @@ use thalweg_txn::{Durability, RowChanges, fingerprint};
 use thalweg_types::{Result, RowId, SqlState, TableId, TableSchema};
 
 use super::{ShardRows, Shards};
-use crate::kept::{Values, parameter};
+use crate::plan_cache::{ParameterValues, parameter};
 use crate::{Database, Session};
 
 struct Worker {
@@ -54,9 +54,9 @@ impl Worker {
         Ok(self.shards.find(self.table, "t_pkey", &[ids], None, 0, hidden)?.rows[0])
     }
 
-    fn scan(&self, is_kept: bool, hidden: &[RowId]) -> Result<Arc<dyn ExecutionPlan>> {
+    fn scan(&self, is_cached: bool, hidden: &[RowId]) -> Result<Arc<dyn ExecutionPlan>> {
         let rows = ShardRows {
-            is_kept,
+            is_cached,
             table: self.table,
             columns: vec![Some(self.schema().columns[0].id)],
             table_columns: Vec::new(),
@@ -109,7 +109,7 @@ impl Worker {
 #[tokio::test]
 async fn a_plan_that_is_kept_has_the_values_and_rows_of_each_run() {
     let mut worker = Worker::new().await;
-    let values = Values::of(&[ScalarValue::Int32(Some(5))]);
+    let values = ParameterValues::of(&[ScalarValue::Int32(Some(5))]);
     let scan = worker.scan(true, &[]).unwrap();
     let schema = scan.schema();
     let id = col("id", &schema).unwrap();
@@ -119,21 +119,21 @@ async fn a_plan_that_is_kept_has_the_values_and_rows_of_each_run() {
     let made: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::new(filter)));
     let kept = worker.shards.keep(&made, &values).unwrap().unwrap();
     assert_eq!(worker.rows(made).await, 4);
-    let again = |worker: &Worker, below| {
-        worker.shards.again(&kept, &[ScalarValue::Int32(Some(below))]).unwrap()
+    let rebound = |worker: &Worker, below| {
+        worker.shards.rebound(&kept, &[ScalarValue::Int32(Some(below))]).unwrap()
     };
     for below in [1, 11, 300, 2] {
-        assert_eq!(worker.rows(again(&worker, below).unwrap()).await, below as usize - 1);
+        assert_eq!(worker.rows(rebound(&worker, below).unwrap()).await, below as usize - 1);
     }
     worker.session.execute("DELETE FROM t WHERE id % 2 = 0").await.unwrap();
-    assert_eq!(worker.rows(again(&worker, 11).unwrap()).await, 5);
+    assert_eq!(worker.rows(rebound(&worker, 11).unwrap()).await, 5);
     let grow = "INSERT INTO t SELECT n, n FROM generate_series(20001, 200000) AS s(n)";
     worker.session.execute(grow).await.unwrap();
-    assert!(again(&worker, 11).is_none(), "a plan for a table of another size");
+    assert!(rebound(&worker, 11).is_none(), "a plan for a table of another size");
     let kept = worker.shards.keep(&worker.scan(true, &[]).unwrap(), &values).unwrap().unwrap();
-    assert!(worker.shards.again(&kept, &[]).unwrap().is_some());
+    assert!(worker.shards.rebound(&kept, &[]).unwrap().is_some());
     worker.session.execute("ALTER TABLE t ADD COLUMN w int").await.unwrap();
-    assert!(worker.shards.again(&kept, &[]).unwrap().is_none(), "a plan for another table");
+    assert!(worker.shards.rebound(&kept, &[]).unwrap().is_none(), "a plan for another table");
 }
 
 #[tokio::test]
@@ -142,11 +142,11 @@ async fn rows_of_several_are_read_as_those_of_one() {
     other.session.execute("DELETE FROM t WHERE id % 2 = 0").await.unwrap();
     let both = Worker { shards: one.shards.together(vec![other.shards.clone()]), ..one };
     assert_eq!(both.count(&[]).await.unwrap(), 30_000);
-    let values = Values::of(&[]);
+    let values = ParameterValues::of(&[]);
     let kept = both.shards.keep(&both.scan(true, &[]).unwrap(), &values).unwrap().unwrap();
     other.session.execute("DELETE FROM t WHERE id = 1").await.unwrap();
-    let again = both.shards.again(&kept, &[]).unwrap().unwrap();
-    assert_eq!(both.rows(Arc::new(CoalescePartitionsExec::new(again))).await, 29_999);
+    let rebound = both.shards.rebound(&kept, &[]).unwrap().unwrap();
+    assert_eq!(both.rows(Arc::new(CoalescePartitionsExec::new(rebound))).await, 29_999);
 
     let columns = both.schema().columns.iter().map(|column| column.id).collect::<Vec<_>>();
     let schema = both.shards.schema(both.table).unwrap();
@@ -159,7 +159,7 @@ async fn rows_of_several_are_read_as_those_of_one() {
         filter: Some(is_seven),
         limit: None,
         hidden: Vec::new(),
-        is_kept: false,
+        is_cached: false,
     };
     let found = both.shards.scan(&wanted).unwrap();
     let told = displayable(found.as_ref()).one_line().to_string();

@@ -89,7 +89,7 @@ impl Layout {
         let mut values = vec![Place { word: 0, shift: 0 }; kinds.len()];
         for column in order {
             values[column] = match kinds[column].bits() {
-                bits @ ..=64 => place(&mut used, bits),
+                bits @ ..=64 => allocate_bits(&mut used, bits),
                 _ => {
                     used.extend([64, 64]);
                     Place { word: used.len() - 2, shift: 0 }
@@ -97,7 +97,7 @@ impl Layout {
             };
         }
         let fields = kinds.iter().zip(values).map(|(kind, value)| {
-            let null = (!lone_null).then(|| place(&mut used, 1));
+            let null = (!lone_null).then(|| allocate_bits(&mut used, 1));
             Field { kind: *kind, value, null }
         });
         let fields = fields.collect();
@@ -106,7 +106,7 @@ impl Layout {
 }
 
 /// Allocates bits in the first word that has room for them.
-fn place(used: &mut Vec<u32>, bits: u32) -> Place {
+fn allocate_bits(used: &mut Vec<u32>, bits: u32) -> Place {
     let word = used.iter().position(|used| used + bits <= 64).unwrap_or_else(|| {
         used.push(0);
         used.len() - 1

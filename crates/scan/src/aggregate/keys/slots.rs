@@ -43,7 +43,7 @@ impl Slots {
         self.slots = vec![0; slots];
         self.used = 0;
         for (number, hash) in things {
-            let mut place = self.place(hash);
+            let mut place = self.slot_of(hash);
             while self.slots[place] != 0 {
                 place = self.after(place);
             }
@@ -64,7 +64,7 @@ impl Slots {
     }
 
     #[inline(always)]
-    fn place(&self, hash: u64) -> usize {
+    fn slot_of(&self, hash: u64) -> usize {
         (hash >> (64 - self.slots.len().trailing_zeros())) as usize
     }
 
@@ -76,7 +76,7 @@ impl Slots {
     /// The content of the hash's home slot. The index must have slots.
     #[inline(always)]
     pub fn first(&self, hash: u64) -> u32 {
-        self.slots[self.place(hash)]
+        self.slots[self.slot_of(hash)]
     }
 
     /// The number in a slot, if its tag matches the hash.
@@ -95,7 +95,7 @@ impl Slots {
     /// Looks up an item. There must be a free slot.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Found {
-        let mut place = self.place(hash);
+        let mut place = self.slot_of(hash);
         loop {
             let slot = self.slots[place];
             if slot == 0 {

@@ -29,7 +29,7 @@ impl BitOperator {
     }
 
     /// The neutral element of the operator.
-    fn neutral(self) -> i64 {
+    fn identity_value(self) -> i64 {
         match self {
             BitOperator::And => -1,
             BitOperator::Or | BitOperator::Xor => 0,
@@ -51,7 +51,7 @@ impl Bits {
 
     /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
-        self.values.resize(groups, self.operator.neutral());
+        self.values.resize(groups, self.operator.identity_value());
     }
 
     /// Aggregates the rows of a block.

@@ -27,13 +27,13 @@ const WIDE: DataType = DataType::Decimal128(38, 0);
 
 pub(crate) struct Firsts {
     ranks: Vec<Rank>,
-    kept: Kept,
+    best: BestValues,
     /// True if rows with a NULL value are skipped.
     skips_nulls: bool,
 }
 
 /// A value for each group; undefined for groups without one.
-enum Kept {
+enum BestValues {
     /// Integers, and floats by their bits.
     Words(Vec<i64>),
     Decimals(Vec<i128>),
@@ -58,21 +58,21 @@ impl Texts {
 impl Firsts {
     /// No groups yet. Values are numbers of a lane, or texts without one.
     pub fn new(lane: Option<Lane>, skips_nulls: bool) -> Firsts {
-        let kept = match lane {
-            Some(Lane::Int | Lane::Float) => Kept::Words(Vec::new()),
-            Some(Lane::Decimal) => Kept::Decimals(Vec::new()),
-            None => Kept::Texts(Texts::default()),
+        let best = match lane {
+            Some(Lane::Int | Lane::Float) => BestValues::Words(Vec::new()),
+            Some(Lane::Decimal) => BestValues::Decimals(Vec::new()),
+            None => BestValues::Texts(Texts::default()),
         };
-        Firsts { ranks: Vec::new(), kept, skips_nulls }
+        Firsts { ranks: Vec::new(), best, skips_nulls }
     }
 
     /// Extends the state to `groups` groups.
     pub fn grow(&mut self, groups: usize) {
         self.ranks.resize(groups, Rank::NONE);
-        match &mut self.kept {
-            Kept::Words(words) => words.resize(groups, 0),
-            Kept::Decimals(decimals) => decimals.resize(groups, 0),
-            Kept::Texts(texts) => texts.texts.resize(groups, None),
+        match &mut self.best {
+            BestValues::Words(words) => words.resize(groups, 0),
+            BestValues::Decimals(decimals) => decimals.resize(groups, 0),
+            BestValues::Texts(texts) => texts.texts.resize(groups, None),
         }
     }
 
@@ -103,23 +103,23 @@ impl Firsts {
     /// Copies the values of those rows of a block that became first.
     fn take(&mut self, given: &Ordered<'_>, ids: Ids<'_>, rows: Rows<'_>) {
         let first = First { ranks: &self.ranks, direction: given.direction, row: given.first_row };
-        match (&mut self.kept, &given.value) {
-            (Kept::Words(words), Argument::Ints { vector, .. }) => {
+        match (&mut self.best, &given.value) {
+            (BestValues::Words(words), Argument::Ints { vector, .. }) => {
                 first.each(ids, rows, |row, group| words[group] = vector.values.get(row));
             }
-            (Kept::Words(words), Argument::Floats(vector)) => {
+            (BestValues::Words(words), Argument::Floats(vector)) => {
                 first.each(ids, rows, |row, group| {
                     words[group] = vector.values.get(row).to_bits() as i64;
                 });
             }
-            (Kept::Decimals(kept), Argument::Decimals(Decimals::Narrow(narrow))) => {
+            (BestValues::Decimals(best), Argument::Decimals(Decimals::Narrow(narrow))) => {
                 let values = &narrow.vector.values;
-                first.each(ids, rows, |row, group| kept[group] = values.get(row).into());
+                first.each(ids, rows, |row, group| best[group] = values.get(row).into());
             }
-            (Kept::Decimals(kept), Argument::Decimals(Decimals::Wide(vector))) => {
-                first.each(ids, rows, |row, group| kept[group] = vector.values.get(row));
+            (BestValues::Decimals(best), Argument::Decimals(Decimals::Wide(vector))) => {
+                first.each(ids, rows, |row, group| best[group] = vector.values.get(row));
             }
-            (Kept::Texts(texts), Argument::Texts { column, start, nulls }) => {
+            (BestValues::Texts(texts), Argument::Texts { column, start, nulls }) => {
                 first.each(ids, rows, |row, group| {
                     let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
                     texts.put(group, (!is_null).then(|| text(column, start + row)));
@@ -137,10 +137,12 @@ impl Firsts {
                 continue;
             }
             self.ranks[to] = other.ranks[from];
-            match (&mut self.kept, &other.kept) {
-                (Kept::Words(own), Kept::Words(other)) => own[to] = other[from],
-                (Kept::Decimals(own), Kept::Decimals(other)) => own[to] = other[from],
-                (Kept::Texts(own), Kept::Texts(other)) => own.put(to, other.texts[from].as_deref()),
+            match (&mut self.best, &other.best) {
+                (BestValues::Words(own), BestValues::Words(other)) => own[to] = other[from],
+                (BestValues::Decimals(own), BestValues::Decimals(other)) => own[to] = other[from],
+                (BestValues::Texts(own), BestValues::Texts(other)) => {
+                    own.put(to, other.texts[from].as_deref())
+                }
                 _ => unreachable!("states of one aggregate are of one kind"),
             }
         }
@@ -149,19 +151,21 @@ impl Firsts {
     /// The values as an array of their type.
     pub fn finish(&self, data_type: &DataType) -> ArrayRef {
         let nulls = self.nulls();
-        match (&self.kept, data_type) {
-            (Kept::Words(words), DataType::Float32) => {
+        match (&self.best, data_type) {
+            (BestValues::Words(words), DataType::Float32) => {
                 let values: Vec<f32> = floats(words).map(|value| value as f32).collect();
                 Arc::new(Float32Array::new(values.into(), nulls))
             }
-            (Kept::Words(words), DataType::Float64) => {
+            (BestValues::Words(words), DataType::Float64) => {
                 Arc::new(Float64Array::new(floats(words).collect::<Vec<f64>>().into(), nulls))
             }
-            (Kept::Words(words), data_type) => int_array(words.clone(), nulls, data_type),
-            (Kept::Decimals(decimals), _) => decimal_array(decimals.clone(), nulls, data_type),
-            (Kept::Texts(kept), _) => {
+            (BestValues::Words(words), data_type) => int_array(words.clone(), nulls, data_type),
+            (BestValues::Decimals(decimals), _) => {
+                decimal_array(decimals.clone(), nulls, data_type)
+            }
+            (BestValues::Texts(best), _) => {
                 let mut texts = StringViewBuilder::new();
-                kept.texts.iter().for_each(|text| texts.append_option(text.as_deref()));
+                best.texts.iter().for_each(|text| texts.append_option(text.as_deref()));
                 Arc::new(texts.finish())
             }
         }
@@ -175,10 +179,10 @@ impl Firsts {
     /// A struct of the values (floats by their bits) and the ranks of their rows. Groups without a
     /// row have no rank.
     pub fn state(&self) -> ArrayRef {
-        let data_type = match &self.kept {
-            Kept::Words(_) => DataType::Int64,
-            Kept::Decimals(_) => WIDE,
-            Kept::Texts(_) => DataType::Utf8View,
+        let data_type = match &self.best {
+            BestValues::Words(_) => DataType::Int64,
+            BestValues::Decimals(_) => WIDE,
+            BestValues::Texts(_) => DataType::Utf8View,
         };
         let values = self.finish(&data_type);
         let has_row: NullBuffer = self.ranks.iter().map(|rank| *rank != Rank::NONE).collect();
@@ -199,14 +203,14 @@ impl Firsts {
             *own = rank.map_or(Rank::NONE, Rank);
         }
         let values = columns.column(0);
-        match &mut firsts.kept {
-            Kept::Words(words) => {
+        match &mut firsts.best {
+            BestValues::Words(words) => {
                 words.copy_from_slice(values.as_primitive::<Int64Type>().values());
             }
-            Kept::Decimals(decimals) => {
+            BestValues::Decimals(decimals) => {
                 decimals.copy_from_slice(values.as_primitive::<Decimal128Type>().values());
             }
-            Kept::Texts(texts) => {
+            BestValues::Texts(texts) => {
                 let values = values.as_string_view().iter().enumerate();
                 values.for_each(|(group, text)| texts.put(group, text));
             }
@@ -216,14 +220,14 @@ impl Firsts {
 
     /// Bytes allocated for ranks and values.
     pub fn memory_bytes(&self) -> usize {
-        let kept = match &self.kept {
-            Kept::Words(words) => words.capacity() * 8,
-            Kept::Decimals(decimals) => decimals.capacity() * 16,
-            Kept::Texts(texts) => {
+        let best = match &self.best {
+            BestValues::Words(words) => words.capacity() * 8,
+            BestValues::Decimals(decimals) => decimals.capacity() * 16,
+            BestValues::Texts(texts) => {
                 texts.texts.capacity() * size_of::<Option<Box<str>>>() + texts.bytes
             }
         };
-        self.ranks.capacity() * size_of::<Rank>() + kept
+        self.ranks.capacity() * size_of::<Rank>() + best
     }
 }
 
@@ -299,8 +303,8 @@ mod tests {
             let firsts = last_of(&texts, skips_nulls);
             let array = firsts.finish(&DataType::Utf8View);
             assert_eq!(array.as_string_view().iter().next().unwrap(), expected);
-            let Kept::Texts(kept) = &firsts.kept else { panic!("texts are kept") };
-            assert_eq!(kept.bytes, expected.map_or(0, str::len));
+            let BestValues::Texts(best) = &firsts.best else { panic!("texts are kept") };
+            assert_eq!(best.bytes, expected.map_or(0, str::len));
             let back = Firsts::of_state(&firsts.state(), None, skips_nulls);
             assert_eq!(back.ranks, firsts.ranks);
             assert_eq!(back.finish(&DataType::Utf8View).as_ref(), array.as_ref());

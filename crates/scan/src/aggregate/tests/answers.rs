@@ -12,7 +12,7 @@ use super::table::{LARGE, Random, Row, SMALL, TAG, batch, schema, table};
 use crate::aggregate::floats::from_ordered;
 use crate::{
     Aggregation, Comparison, Key, KeyValue, Lane, Measure, Number, Operator, Partial, Predicate,
-    Sieve, Width,
+    RowFilter, Width,
 };
 
 fn value(array: &ArrayRef, row: usize) -> Value {
@@ -156,14 +156,14 @@ fn a_sieve_finds_the_rows_that_pass() {
             let (filter, measures) = (model::predicate(random, 2), model::measures(random));
             let expected = model::answer(&rows, Some(&filter), &[], &measures);
             let told = format!("seed {seed}: {filter:?} {measures:?}");
-            let sieve = Sieve::new(columns.clone(), filter);
+            let row_filter = RowFilter::new(columns.clone(), filter);
             let specified = measures.iter().map(|(measure, _)| measure.clone()).collect();
             let all = Aggregation::new(columns.clone(), None, Vec::new(), specified).unwrap();
             let mut partial = Partial::new(&Arc::new(all));
             for chunk in state.chunks() {
-                let passing = sieve.passing(&chunk, usize::MAX).unwrap().unwrap();
+                let passing = row_filter.passing(&chunk, usize::MAX).unwrap().unwrap();
                 if let Some(fewer) = passing.len().checked_sub(1) {
-                    assert_eq!(sieve.passing(&chunk, fewer).unwrap(), None, "{told}");
+                    assert_eq!(row_filter.passing(&chunk, fewer).unwrap(), None, "{told}");
                 }
                 partial.add_chunk(&chunk.narrowed(passing)).unwrap();
             }

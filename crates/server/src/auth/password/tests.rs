@@ -24,8 +24,8 @@ async fn the_right_password_lets_in_and_is_remembered_until_it_changes() {
         let identity = users.check_password("ann", "pencil", PEER).await.unwrap();
         assert_eq!(identity.user, "ann");
     }
-    let proof = users.remembered.lock().proof("ann", "pencil", &users.verifier("ann"));
-    assert!(users.remembered.lock().knows(&proof));
+    let proof = users.verified_passwords.lock().proof("ann", "pencil", &users.verifier("ann"));
+    assert!(users.verified_passwords.lock().knows(&proof));
     run(&users.database, "ALTER USER ann PASSWORD 'pen'").await;
     assert!(users.check_password("ann", "pencil", PEER).await.is_err());
     run(&users.database, "DROP USER ann").await;

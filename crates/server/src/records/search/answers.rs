@@ -17,7 +17,7 @@ pub(in crate::records) struct Answers {
     bytes: Vec<u8>,
     /// Number of look-ups answered so far, counted from the stream's first.
     answered: u64,
-    told: u64,
+    answered_before: u64,
 }
 
 // Field numbers in `SearchResponse` and `Found`.
@@ -30,7 +30,7 @@ const VERSIONS: u32 = 4;
 impl Answers {
     /// For a stream with this many answered look-ups.
     pub(super) fn new(answered: u64) -> Answers {
-        Answers { bytes: vec![0; PREFIX_BYTES], answered, told: answered }
+        Answers { bytes: vec![0; PREFIX_BYTES], answered, answered_before: answered }
     }
 
     /// Marks the look-up at `index`, and all before it, as answered.
@@ -79,10 +79,10 @@ impl Answers {
 
     /// The response so far, with its prefix; `None` if it contains nothing new.
     pub(super) fn take(&mut self) -> Option<Bytes> {
-        if self.bytes.len() == PREFIX_BYTES && self.answered == self.told {
+        if self.bytes.len() == PREFIX_BYTES && self.answered == self.answered_before {
             return None;
         }
-        self.told = self.answered;
+        self.answered_before = self.answered;
         let mut bytes = std::mem::replace(&mut self.bytes, vec![0; PREFIX_BYTES]);
         encode_key(ANSWERED, WireType::Varint, &mut bytes);
         encode_varint(self.answered, &mut bytes);

@@ -12,7 +12,7 @@ use super::Telling;
 use crate::records::incoming::Reader;
 use crate::records::ranges::Wanted;
 use crate::records::tables::Tables;
-use crate::records::values::{given, told};
+use crate::records::values::{decode_values, encode_values};
 
 /// A look-up; numbers are positions in the stream.
 pub(super) enum LookUp {
@@ -89,7 +89,7 @@ impl LookUpReader {
                     self.asked += 1;
                 }
                 for key in keys.values() {
-                    run.keys.push((self.asked, run.builder.push_values(given(key)).err()));
+                    run.keys.push((self.asked, run.builder.push_values(decode_values(key)).err()));
                     self.asked += 1;
                 }
             }
@@ -204,7 +204,7 @@ impl Run {
                 packer.pack(row as usize, &mut packed)?;
                 answers.found(*index, &packed, version);
             } else {
-                let values = vec![told(&found.rows, row as usize)?];
+                let values = vec![encode_values(&found.rows, row as usize)?];
                 let versions = version.into_iter().collect();
                 answers.add(&v1::Found { index: *index, values, versions, ..Default::default() });
                 answers.pass(*index);

@@ -18,7 +18,7 @@ pub(super) struct Progress {
     failed: u64,
     first: Option<FirstFailure>,
     /// Failures not reported yet: the row's position in the stream, and its error.
-    untold: VecDeque<(u64, Error)>,
+    unreported: VecDeque<(u64, Error)>,
 }
 
 /// The row that ended a stream.
@@ -38,11 +38,11 @@ impl Progress {
             false => written.failures,
         };
         self.failed += failures.len() as u64;
-        let told = failures.into_iter().map(|failed| {
+        let failures_of_group = failures.into_iter().map(|failed| {
             let index = self.rows + u64::from(failed.place);
             (index, failed.error)
         });
-        self.untold.extend(told);
+        self.unreported.extend(failures_of_group);
         self.rows += u64::from(rows);
     }
 
@@ -76,9 +76,9 @@ impl Progress {
             if has_last {
                 return None;
             }
-            let count = self.untold.len().min(REPLY_FAILURES);
-            has_last = count == self.untold.len();
-            let failures = self.untold.drain(..count);
+            let count = self.unreported.len().min(REPLY_FAILURES);
+            has_last = count == self.unreported.len();
+            let failures = self.unreported.drain(..count);
             let failures: Vec<_> = failures.map(|(index, error)| failure(index, &error)).collect();
             let durable = match (has_last, failures.last()) {
                 (false, Some(last)) => last.index + 1,

@@ -14,7 +14,7 @@ use thalweg_types::{Error, Result};
 use crate::records::calls::Call;
 use crate::records::incoming::Reader;
 use crate::records::tables::Tables;
-use crate::records::values::given;
+use crate::records::values::decode_values;
 use crate::values::check_column;
 
 const UNEVEN: Malformed = Malformed("there is an expected version for each row, or for none");
@@ -166,7 +166,7 @@ fn push(
     rows: &RowsRef<'_>,
 ) {
     let into = RecordTarget { number: rows.table, table, change };
-    let values = || rows.values().map(given);
+    let values = || rows.values().map(decode_values);
     // Reading expected versions scans the whole message, so it is skipped if there are none.
     match (rows.values_count > 0, rows.expected_count > 0) {
         (false, false) => batcher.push_packed(into, rows.packed(), None::<Empty<u64>>),

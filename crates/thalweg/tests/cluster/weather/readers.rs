@@ -89,7 +89,7 @@ impl Reader {
             }
             wait(5 * BETWEEN).await;
         }
-        panic!("all is well, and {question:?} has no answer: {}", self.session.told);
+        panic!("all is well, and {question:?} has no answer: {}", self.session.error_text);
     }
 
     fn questions(&self) -> Vec<Question> {

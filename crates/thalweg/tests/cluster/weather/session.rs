@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 
-use crate::processes::{ask, told};
+use crate::processes::{ask, error_text};
 
 /// A statement that takes longer hangs. It asks a worker a few questions, each of which ends within
 /// five seconds.
@@ -25,12 +25,12 @@ pub struct Session {
     settings: &'static str,
     client: Option<Client>,
     /// What kept the last statement that failed from an answer.
-    pub told: String,
+    pub error_text: String,
 }
 
 impl Session {
     pub fn new(address: SocketAddr, settings: &'static str) -> Session {
-        Session { address, settings, client: None, told: String::new() }
+        Session { address, settings, client: None, error_text: String::new() }
     }
 
     /// The last column of what a statement gives. It ends.
@@ -48,12 +48,12 @@ impl Session {
         let client = match connected {
             Ok(client) => self.client.insert(client),
             Err(error) => {
-                self.told = told(&error);
+                self.error_text = error_text(&error);
                 return Err(Failure::Unsent);
             }
         };
         ask(client, sql).await.map_err(|error| {
-            self.told = told(&error);
+            self.error_text = error_text(&error);
             Failure::Unknown
         })
     }

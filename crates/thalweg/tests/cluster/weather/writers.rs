@@ -63,8 +63,8 @@ impl Writer {
             }
             wait(5 * BETWEEN).await;
         }
-        let (number, told) = (self.number, &self.session.told);
-        panic!("all is well, and writer {number} cannot write (kind {kind}): {told}");
+        let (number, error_text) = (self.number, &self.session.error_text);
+        panic!("all is well, and writer {number} cannot write (kind {kind}): {error_text}");
     }
 
     /// Whether it ended as it does in calm weather.
@@ -109,7 +109,7 @@ impl Writer {
         match self.insert_rows(rows).await {
             Ok(_) => panic!("batch {batch} was written beside {taken:?}, which was there"),
             Err(Failure::Unsent) => false,
-            Err(Failure::Unknown) => self.session.told.contains("duplicate key"),
+            Err(Failure::Unknown) => self.session.error_text.contains("duplicate key"),
         }
     }
 

@@ -12,7 +12,7 @@ use thalweg_types::{Lsn, Result, SqlState, TableId};
 use super::model::{Row, schema};
 use super::session::{batch, image, read};
 use super::world::options;
-use crate::hand_over::{Receiver, channel};
+use crate::stage_queues::{Receiver, channel};
 use crate::transaction_stage::Request;
 use crate::{CatalogChange, Durability, Engine, Staged, Transaction, WriteSet};
 
@@ -165,7 +165,7 @@ impl Bench {
         let answers = transactions.iter().map(|transaction| {
             let (sender, answer) = channel();
             let write_set = transaction.clone().into_write_set().unwrap();
-            let tell = Box::new(move |told| drop(sender.send(told)));
+            let tell = Box::new(move |outcomes| drop(sender.send(outcomes)));
             self.engine.commit(write_set, Durability::Fsync, tell);
             answer
         });
@@ -192,7 +192,10 @@ impl Bench {
 }
 
 fn errors(answers: Answers) -> Vec<Option<SqlState>> {
-    answers.into_iter().map(|told| told.recv().unwrap().err().map(|error| error.state())).collect()
+    answers
+        .into_iter()
+        .map(|outcomes| outcomes.recv().unwrap().err().map(|error| error.state()))
+        .collect()
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn a_commit_is_answered_even_when_the_engine_ends_over_a_failure() {
     assert_eq!(errors(answers), [Some(SqlState::DISK_FULL); 3]);
     closed.recv().unwrap().unwrap();
     let (sender, answer) = channel();
-    let tell = Box::new(move |told: Result<Lsn>| drop(sender.send(told)));
+    let tell = Box::new(move |outcomes: Result<Lsn>| drop(sender.send(outcomes)));
     bench.engine.commit(WriteSet::default(), Durability::Fsync, tell);
     assert_eq!(errors(vec![answer]), [Some(SqlState::SHUTTING_DOWN)]);
     assert_eq!(bench.reopen().keys(), [0]);

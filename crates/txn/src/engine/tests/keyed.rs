@@ -14,7 +14,7 @@ use thalweg_types::{
 };
 
 use super::world::options;
-use crate::hand_over::channel;
+use crate::stage_queues::channel;
 use crate::{
     CatalogChange, Durability, Engine, Failing, KeyedChange, KeyedRows, Options, Patch, RowGroup,
     WriteSet, Written,
@@ -87,8 +87,8 @@ fn keyed(
 pub(super) fn write(engine: &Engine, rows: Vec<KeyedRows>, failing: Failing) -> Result<Written> {
     let (sender, receiver) = channel();
     let group = RowGroup { rows, failing, has_failed: false };
-    let told = move |written| sender.send(written).unwrap();
-    engine.write_rows(group, Durability::Fsync, Box::new(told));
+    let outcomes = move |written| sender.send(written).unwrap();
+    engine.write_rows(group, Durability::Fsync, Box::new(outcomes));
     receiver.recv().unwrap()
 }
 

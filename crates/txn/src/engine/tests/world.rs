@@ -9,8 +9,8 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use super::model::{Changes, Image, Model, schema};
 use super::session::{Outcome, Session, check, image};
-use crate::hand_over::channel;
 use crate::maintenance::Maintenance;
+use crate::stage_queues::channel;
 use crate::{Durability, Engine, Options, Snapshot};
 
 /// How an engine ends.
@@ -194,25 +194,26 @@ impl World {
             self.engine().commit(write_set, durability, tell);
         }
         drop(sender);
-        let mut told: Vec<Option<Result<Lsn>>> = vec![None; count];
+        let mut outcomes: Vec<Option<Result<Lsn>>> = vec![None; count];
         for (place, answer) in answers {
-            let before = told[place].replace(answer);
+            let before = outcomes[place].replace(answer);
             check(before.is_none(), || format!("commit {place} was answered twice"))?;
         }
-        let told: Option<Vec<_>> = told.into_iter().collect();
-        let told = told.ok_or("a commit was never answered")?;
-        self.conclude(expected, told, durability)
+        let outcomes: Option<Vec<_>> = outcomes.into_iter().collect();
+        let outcomes = outcomes.ok_or("a commit was never answered")?;
+        self.conclude(expected, outcomes, durability)
     }
 
     fn conclude(
         &mut self,
         expected: Vec<(Result<Model, SqlState>, Changes, u64)>,
-        told: Vec<Result<Lsn>>,
+        outcomes: Vec<Result<Lsn>>,
         durability: Durability,
     ) -> Outcome {
-        let disk_failed = told.iter().filter_map(|told| told.as_ref().err()).any(is_from_disk);
-        for ((predicted, changes, stamp), told) in expected.into_iter().zip(told) {
-            match (predicted, told) {
+        let disk_failed =
+            outcomes.iter().filter_map(|outcomes| outcomes.as_ref().err()).any(is_from_disk);
+        for ((predicted, changes, stamp), outcomes) in expected.into_iter().zip(outcomes) {
+            match (predicted, outcomes) {
                 (predicted, Ok(_)) => {
                     // Behind a refused group, what counts is what really happened.
                     let after = self.committed.after(&changes, stamp);

@@ -85,8 +85,8 @@ pub(super) enum Predicate {
 impl Path {
     pub(super) fn parse(text: &str) -> Result<Path> {
         if text.trim().is_empty() {
-            let told = format!("invalid input syntax for type jsonpath: \"{text}\"");
-            return Err(Error::new(SqlState::INVALID_TEXT_REPRESENTATION, told));
+            let error_text = format!("invalid input syntax for type jsonpath: \"{text}\"");
+            return Err(Error::new(SqlState::INVALID_TEXT_REPRESENTATION, error_text));
         }
         let mut parser = Parser { rest: text, depth: 0, joined: 0 };
         let strict = parser.word("strict");
@@ -123,7 +123,7 @@ impl<'t> Parser<'t> {
     }
 
     fn unexpected(&mut self) -> Error {
-        let told = match self.next() {
+        let error_text = match self.next() {
             None => "syntax error at end of jsonpath input".to_owned(),
             Some(first) => {
                 let name =
@@ -132,7 +132,7 @@ impl<'t> Parser<'t> {
                 format!("syntax error at or near \"{found}\" of jsonpath input")
             }
         };
-        Error::new(SqlState::SYNTAX_ERROR, told)
+        Error::new(SqlState::SYNTAX_ERROR, error_text)
     }
 
     /// Takes a sign, if it comes next.
@@ -304,8 +304,8 @@ impl<'t> Parser<'t> {
             false => String::new(),
         };
         if let Some(other) = given.chars().find(|flag| !"imsq".contains(*flag)) {
-            let told = format!("invalid input syntax for type jsonpath: flag \"{other}\"");
-            return Err(Error::new(SqlState::SYNTAX_ERROR, told));
+            let error_text = format!("invalid input syntax for type jsonpath: flag \"{other}\"");
+            return Err(Error::new(SqlState::SYNTAX_ERROR, error_text));
         }
         // A dot matches the end of a line only with the flag `s`.
         let mut flags = String::from(if given.contains('s') { "s" } else { "p" });

@@ -8,7 +8,7 @@ use thalweg_formats::text::{JsonParts, json_parts};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
-use crate::stop::go_on;
+use crate::statement_control::check_cancelled;
 
 /// Maximum number of items. A path such as `$[0, 0][0, 0]` finds more of them than the document
 /// has.
@@ -28,8 +28,8 @@ impl From<Error> for Fault {
     }
 }
 
-fn shape(state: SqlState, told: impl Into<String>) -> Fault {
-    Fault::Shape(Error::new(state, told))
+fn shape(state: SqlState, cause: impl Into<String>) -> Fault {
+    Fault::Shape(Error::new(state, cause))
 }
 
 /// The JSON text of one value. Parts of the document are borrowed, however often a path finds them;
@@ -70,7 +70,7 @@ impl<'d> Search<'d> {
             for value in &values {
                 self.step(step, value, &mut next)?;
                 allow(&next)?;
-                go_on()?;
+                check_cancelled()?;
             }
             values = next;
         }
@@ -82,14 +82,14 @@ impl<'d> Search<'d> {
             None => Vec::new(),
             Some(JsonParts::Object(members)) => members,
             Some(_) => {
-                let told = "\"vars\" argument is not an object";
-                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, told).into());
+                let cause = "\"vars\" argument is not an object";
+                return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, cause).into());
             }
         };
         let found = members.into_iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.into()).ok_or_else(|| {
-            let told = format!("could not find jsonpath variable \"{name}\"");
-            Error::new(SqlState::UNDEFINED_OBJECT, told).into()
+            let cause = format!("could not find jsonpath variable \"{name}\"");
+            Error::new(SqlState::UNDEFINED_OBJECT, cause).into()
         })
     }
 
@@ -106,8 +106,8 @@ impl<'d> Search<'d> {
             Step::Size => match parts(value)? {
                 JsonParts::Array(items) => found.push(items.len().to_string().into()),
                 _ if strict => {
-                    let told = "jsonpath item method .size() can only be applied to an array";
-                    return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, told));
+                    let cause = "jsonpath item method .size() can only be applied to an array";
+                    return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, cause));
                 }
                 _ => found.push("1".into()),
             },
@@ -140,15 +140,15 @@ impl<'d> Search<'d> {
                     match members.into_iter().find(|(key, _)| key == name) {
                         Some((_, member)) => found.push(member.into()),
                         None if strict => {
-                            let told = format!("JSON object does not contain key \"{name}\"");
-                            return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, told));
+                            let cause = format!("JSON object does not contain key \"{name}\"");
+                            return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, cause));
                         }
                         None => {}
                     }
                 }
                 _ if strict => {
-                    let told = "jsonpath member accessor can only be applied to an object";
-                    return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, told));
+                    let cause = "jsonpath member accessor can only be applied to an object";
+                    return Err(shape(SqlState::SQL_JSON_MEMBER_NOT_FOUND, cause));
                 }
                 _ => {}
             },
@@ -157,8 +157,9 @@ impl<'d> Search<'d> {
                     found.extend(members.into_iter().map(|(_, member)| Item::from(member)));
                 }
                 _ if strict => {
-                    let told = "jsonpath wildcard member accessor can only be applied to an object";
-                    return Err(shape(SqlState::SQL_JSON_OBJECT_NOT_FOUND, told));
+                    let cause =
+                        "jsonpath wildcard member accessor can only be applied to an object";
+                    return Err(shape(SqlState::SQL_JSON_OBJECT_NOT_FOUND, cause));
                 }
                 _ => {}
             },
@@ -254,7 +255,7 @@ impl<'d> Search<'d> {
         };
         let (mut found, mut unknown) = (false, false);
         for left in &left {
-            go_on()?;
+            check_cancelled()?;
             for right in right {
                 match holds(left, right) {
                     Some(true) if !self.path.strict => return Ok(Some(true)),
@@ -280,8 +281,8 @@ fn parts<'d>(value: &Item<'d>) -> Result<JsonParts<'d>> {
 fn allow(found: &[Item<'_>]) -> Result<()> {
     match found.len() > ITEMS_MAX {
         true => {
-            let told = "a path of JSON finds too many values";
-            Err(Error::new(SqlState::OUT_OF_MEMORY, told))
+            let cause = "a path of JSON finds too many values";
+            Err(Error::new(SqlState::OUT_OF_MEMORY, cause))
         }
         false => Ok(()),
     }
@@ -382,18 +383,18 @@ fn double<'d>(value: &Item<'d>) -> std::result::Result<Item<'d>, Fault> {
         Kind::Number => return Ok(value.clone()),
         Kind::Text => text(value),
         _ => {
-            let told = "jsonpath item method .double() can only be applied to a string or numeric \
+            let cause = "jsonpath item method .double() can only be applied to a string or numeric \
                         value";
-            return Err(shape(SqlState::NON_NUMERIC_SQL_JSON_ITEM, told));
+            return Err(shape(SqlState::NON_NUMERIC_SQL_JSON_ITEM, cause));
         }
     };
     let number = written.and_then(|written| written.trim().parse::<f64>().ok());
     match number.filter(|number| number.is_finite()) {
         Some(number) => Ok(number.to_string().into()),
         None => {
-            let told = "string argument of jsonpath item method .double() is not a valid \
+            let cause = "string argument of jsonpath item method .double() is not a valid \
                         representation of a double precision number";
-            Err(shape(SqlState::NON_NUMERIC_SQL_JSON_ITEM, told))
+            Err(shape(SqlState::NON_NUMERIC_SQL_JSON_ITEM, cause))
         }
     }
 }
@@ -408,8 +409,8 @@ fn items_of<'d>(
         JsonParts::Array(items) => items.into_iter().map(Item::from).collect(),
         _ if strict => {
             let all = if matches!(step, Step::Items) { "wildcard " } else { "" };
-            let told = format!("jsonpath {all}array accessor can only be applied to an array");
-            return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, told));
+            let cause = format!("jsonpath {all}array accessor can only be applied to an array");
+            return Err(shape(SqlState::SQL_JSON_ARRAY_NOT_FOUND, cause));
         }
         _ => vec![value.clone()],
     };

@@ -1,0 +1,189 @@
+//! State that a statement's catalog functions and system tables can read: the objects of its
+//! catalog, its session, and the program that the database runs in.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thalweg_store::TableState;
+use thalweg_txn::{Catalog, CheckpointRun, LogStatus, RoleId};
+use thalweg_types::{Error, Result, SqlState, TableId};
+
+use super::objects::Objects;
+use super::{DATABASE, SessionCatalog};
+use crate::database::DatabaseShared;
+use crate::locks::Listed;
+use crate::privileges::Identity;
+use crate::server_context::{Activity, End, SessionInfo};
+use crate::statement::{Scope, Settings, role_setting, unrecognized};
+
+/// A session's state as of the beginning of a statement.
+#[derive(Clone)]
+pub(crate) struct StatementContext {
+    pub(crate) database: Arc<DatabaseShared>,
+    pub(crate) settings: Settings,
+    pub(crate) facts: Arc<SessionInfo>,
+}
+
+/// A request of a function to change a setting. The session carries it out when the statement ends.
+pub(crate) struct SettingRequest {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) scope: Scope,
+}
+
+pub(crate) type SettingRequests = Arc<Mutex<Vec<SettingRequest>>>;
+
+/// One statement's view of everything besides rows. It does not change while the statement's rows
+/// are fetched, although the planner that made it may serve other statements meanwhile.
+pub(crate) struct CatalogLookup {
+    pub(super) objects: Arc<Objects>,
+    pub(super) catalog: Arc<Catalog>,
+    statement_context: StatementContext,
+    setting_requests: SettingRequests,
+}
+
+impl StatementContext {
+    pub(super) fn identity(&self) -> Identity {
+        self.settings.identity
+    }
+}
+
+impl SessionCatalog {
+    /// Lookup of the running statement.
+    pub(super) fn lookup(&self) -> Result<CatalogLookup> {
+        let statement_context = self.statement_context.lock().clone();
+        let statement_context = statement_context
+            .ok_or_else(|| Error::internal("there is no statement to look for"))?;
+        Ok(CatalogLookup {
+            objects: self.objects(),
+            catalog: self.catalog(),
+            statement_context,
+            setting_requests: Arc::clone(&self.setting_requests),
+        })
+    }
+
+    /// The settings that functions were asked to change since this was called last.
+    pub(crate) fn take_setting_requests(&self) -> Vec<SettingRequest> {
+        std::mem::take(&mut self.setting_requests.lock())
+    }
+}
+
+impl CatalogLookup {
+    pub(super) fn facts(&self) -> &SessionInfo {
+        &self.statement_context.facts
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.statement_context.identity()
+    }
+
+    /// A role's name, as `pg_get_userbyid` returns it.
+    pub(super) fn role_name(&self, oid: i64) -> String {
+        let id = u32::try_from(oid).ok().map(RoleId);
+        match id.and_then(|id| self.catalog.roles().get(id)) {
+            Some(role) => role.name.clone(),
+            None => format!("unknown (OID={oid})"),
+        }
+    }
+
+    pub(super) fn is_database(&self, name: &str) -> bool {
+        name == DATABASE
+    }
+
+    /// The session's settings by name.
+    pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
+        let settings = &self.statement_context.settings;
+        let names = Settings::names().into_iter();
+        names.map(|name| (name, settings.get(name).unwrap_or_default())).collect()
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<String> {
+        let of_role = || role_setting(&self.catalog, self.identity(), name);
+        self.statement_context.settings.get(name).or_else(of_role)
+    }
+
+    /// Requests another value of a setting, and returns that value.
+    pub(super) fn set(&self, name: &str, value: &str, scope: Scope) -> Result<String> {
+        if !self.statement_context.settings.clone().set(name, value)? {
+            return Err(unrecognized(name));
+        }
+        let wish = SettingRequest { name: name.to_owned(), value: value.to_owned(), scope };
+        self.setting_requests.lock().push(wish);
+        Ok(value.to_owned())
+    }
+
+    /// The sessions that are open now; none if the surrounding program reports none.
+    pub(super) fn activity(&self) -> Vec<Activity> {
+        let server_context = self.statement_context.database.server_context.read();
+        server_context.as_ref().map_or_else(Vec::new, |server_context| server_context.activity())
+    }
+
+    /// Ends another session's statement, or the session. False if there is no session of the
+    /// number.
+    ///
+    /// # Errors
+    /// If the session belongs to another role and the current role lacks the privilege.
+    pub(super) fn end(&self, process_id: i32, what: End) -> Result<bool> {
+        let roles = self.catalog.roles();
+        let current = self.identity().current;
+        let server_context = self.statement_context.database.server_context.read();
+        let Some(server_context) = server_context.as_ref() else { return Ok(false) };
+        let sessions = server_context.activity();
+        let Some(session) = sessions.iter().find(|session| session.process_id == process_id) else {
+            return Ok(false);
+        };
+        let own = roles.get(current).is_some_and(|role| role.name == session.user);
+        if !own && !roles.is_superuser(current) {
+            let message = "must be a member of the role whose query is being canceled";
+            return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
+        }
+        Ok(server_context.end(process_id, what))
+    }
+
+    /// The advisory locks that are held or waited for.
+    pub(super) fn locks(&self) -> Vec<Listed> {
+        self.statement_context.database.locks.listed()
+    }
+
+    pub(super) fn started_micros(&self) -> i64 {
+        self.statement_context.database.opened_micros
+    }
+
+    /// The position of the newest group that is visible.
+    pub(super) fn position(&self) -> i64 {
+        let lsn = self.statement_context.database.engine.snapshot().lsn();
+        i64::try_from(lsn.0).unwrap_or(i64::MAX)
+    }
+
+    /// The present state of a table; `None` if it is not published yet.
+    pub(super) fn state_of(&self, id: TableId) -> Option<Arc<TableState>> {
+        self.statement_context.database.engine.snapshot().table(id).cloned()
+    }
+
+    /// Current number of rows of a table.
+    pub(super) fn rows_of(&self, id: TableId) -> Option<i64> {
+        self.state_of(id).map(|state| count(state.rows()))
+    }
+
+    /// The memory that a table takes now.
+    pub(super) fn bytes_of(&self, id: TableId) -> Option<i64> {
+        self.state_of(id).map(|state| count(state.memory_bytes()))
+    }
+
+    pub(super) fn log(&self) -> LogStatus {
+        self.statement_context.database.engine.log_status()
+    }
+
+    pub(super) fn checkpoints(&self) -> Vec<CheckpointRun> {
+        self.statement_context.database.engine.checkpoints()
+    }
+
+    pub(super) fn bytes_of_all(&self) -> i64 {
+        let snapshot = self.statement_context.database.engine.snapshot();
+        count(snapshot.tables().map(|(_, state)| state.memory_bytes()).sum())
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
