@@ -35,6 +35,46 @@ pub fn check(text: &str) -> Result<()> {
         .with_detail(format!("Arrays and objects may nest {JSON_DEPTH_MAX} levels deep.")))
 }
 
+/// The number of items or members of an array or object in well-formed JSON; 0 for other values.
+#[must_use]
+pub fn json_items(text: &str) -> usize {
+    let mut nesting = Nesting::default();
+    let (mut commas, mut is_empty) = (0, true);
+    for byte in text.bytes() {
+        let depth = nesting.depth;
+        nesting.take(byte);
+        if depth == 1 && !nesting.in_quotes {
+            commas += usize::from(byte == b',');
+        }
+        let is_end = nesting.depth == 0;
+        is_empty &= depth == 0 || is_end || byte.is_ascii_whitespace();
+    }
+    if is_empty { 0 } else { commas + 1 }
+}
+
+/// The sizes of a JSON text as a tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JsonSize {
+    /// Number of arrays, objects and other values, keys not included.
+    pub values: usize,
+    pub objects: usize,
+}
+
+/// Counts the values of well-formed JSON.
+#[must_use]
+pub fn json_size(text: &str) -> JsonSize {
+    let mut nesting = Nesting::default();
+    let mut size = JsonSize { values: 1, objects: 0 };
+    for byte in text.bytes() {
+        nesting.take(byte);
+        if !nesting.in_quotes {
+            size.values += usize::from(matches!(byte, b',' | b'[' | b'{'));
+            size.objects += usize::from(byte == b'{');
+        }
+    }
+    size
+}
+
 /// Tracks the arrays and objects of a text, byte by byte.
 #[derive(Default)]
 pub(super) struct Nesting {
@@ -77,6 +117,24 @@ impl Nesting {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn items_and_values_are_counted() {
+        for (text, items, values, objects) in [
+            ("[]", 0, 2, 0),
+            (" [ ] ", 0, 2, 0),
+            ("[1]", 1, 2, 0),
+            ("[[], [1,2], \"a,]\"]", 3, 7, 0),
+            ("{\"a,\": {\"b\": 1, \"c\": [3,4]}, \"d\": 1}", 2, 7, 2),
+            ("1", 0, 1, 0),
+            ("\"[,]\"", 0, 1, 0),
+        ] {
+            assert_eq!(json_items(text), items, "{text}");
+            let size = json_size(text);
+            assert!(size.values >= values && size.values <= values + 1, "{text}: {size:?}");
+            assert_eq!(size.objects, objects, "{text}");
+        }
+    }
 
     #[test]
     fn marks_in_strings_are_no_levels() {

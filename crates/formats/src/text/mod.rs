@@ -21,8 +21,10 @@ pub(crate) use builder::null_refused;
 pub use builder::{ColumnBuilder, Refused};
 pub use format::{DateStyle, Scratch, ValueFormatter, format_value};
 pub use interval::{IntervalFields, IntervalPart};
-pub use json_depth::{JSON_DEPTH_MAX, check as check_json_depth, json_depth};
-pub use jsonb::{JsonParts, json_parts, jsonb};
+pub use json_depth::{
+    JSON_DEPTH_MAX, JsonSize, check as check_json_depth, json_depth, json_items, json_size,
+};
+pub use jsonb::{JsonParts, json_parts, jsonb, jsonb_within};
 pub(crate) use uuid::format_bytes as format_uuid;
 
 #[cfg(test)]
