@@ -227,19 +227,20 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     Some(Arc::new(function).call(vec![(*cast.expr).clone()]))
 }
 
-/// The array type that a value with several dimensions is cast to. SQL has one name for arrays of
-/// one and of several dimensions, but a list of lists is another type than a list.
+/// The array type that a value with another number of dimensions is cast to. To SQL `int[]` and
+/// `int[][]` are one type, but a list of lists is another type than a list.
 fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
     let DataType::Array(item) = to else { return None };
-    if let DataType::Array(_) = item.as_ref() {
-        return None;
-    }
-    let mut depth = match value {
-        Expr::Literal(literal, _) => {
-            literal.try_as_str().flatten().map_or(0, crate::cast::array_dimensions)
-        }
-        _ => 0,
+    let literal = match value {
+        Expr::Literal(literal, _) => literal.try_as_str().flatten(),
+        _ => None,
     };
+    let mut depth = literal.map_or(0, crate::cast::array_dimensions);
+    if let DataType::Array(_) = item.as_ref() {
+        // An array without items fits into any type.
+        let has_items = literal.is_some_and(|text| !text.trim_end().ends_with("{}"));
+        return with_fewer_dimensions(to, depth).filter(|_| has_items);
+    }
     let mut given = from.data_type();
     while let ArrowType::List(item) = given {
         depth += 1;
@@ -249,6 +250,16 @@ fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
     let depth = depth.min(crate::cast::DIMENSIONS_MAX + 1);
     let nested = (1..depth).fold(to.clone(), |nested, _| DataType::Array(Box::new(nested)));
     (depth > 1).then_some(nested)
+}
+
+/// An array type with so many dimensions, if the given one has more of them.
+fn with_fewer_dimensions(to: &DataType, dimensions: usize) -> Option<DataType> {
+    let (mut item, mut declared) = (to, 0);
+    while let DataType::Array(inner) = item {
+        (item, declared) = (inner.as_ref(), declared + 1);
+    }
+    let nested = || (0..dimensions).fold(item.clone(), |of, _| DataType::Array(Box::new(of)));
+    (0 < dimensions && dimensions < declared).then(nested)
 }
 
 fn is_temporal(data_type: &DataType) -> bool {

@@ -42,6 +42,7 @@ mod rounding;
 mod series;
 mod session;
 mod size_checked;
+mod split;
 pub(crate) mod statement_time;
 mod text;
 mod timezone;
@@ -61,6 +62,7 @@ pub use average::exact_averages;
 pub(crate) use concatenation::{concatenation, is_concatenation};
 pub(crate) use define::{Compute, Function};
 pub(crate) use interval_fields::part_name;
+pub(crate) use json::jsonb_column;
 pub(crate) use limited::{WITH_TIES, WITHIN_LIMIT};
 pub(crate) use nullable_marker::MAY_BE_MISSING;
 pub(crate) use overrides::replace;
@@ -97,6 +99,7 @@ pub(crate) fn scalar() -> Vec<Arc<ScalarUDF>> {
         rounding::functions(),
         series::functions(),
         padding::functions(),
+        split::functions(),
         timezone::functions(),
         truncate::functions(),
     ]

@@ -12,12 +12,13 @@ use arrow::datatypes::{
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     Time64MicrosecondType, TimestampMicrosecondType,
 };
-use thalweg_formats::text::{check_json_depth, jsonb, parse};
+use thalweg_formats::text::{check_json_depth, parse};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::{Manner, is_text, list, number, output};
 use crate::calendar::{self, Moment, Refusal};
 use crate::errors::invalid_text;
+use crate::functions::jsonb_column;
 
 /// Text of any Arrow kind, or values that are written as text, into `text`, `uuid` or `json`.
 pub(super) fn to_textual(
@@ -41,10 +42,7 @@ pub(super) fn to_textual(
             values.iter().flatten().try_for_each(check_json)?;
             Ok(Some(text))
         }
-        DataType::Jsonb => {
-            let values = values.iter().map(|text| text.map(jsonb).transpose());
-            Ok(Some(Arc::new(values.collect::<Result<StringViewArray>>()?)))
-        }
+        DataType::Jsonb => jsonb_column(values).map(Some),
         DataType::Text { max_chars: Some(most) } => {
             limited(values, *most as usize, manner).map(Some)
         }

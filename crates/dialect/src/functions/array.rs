@@ -11,17 +11,17 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
+use datafusion::common::utils::list_ndims;
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::functions_nested::array_has::array_has_any_udf;
-use datafusion::functions_nested::replace::array_replace_all_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::array_remove;
 use super::catalog::typed_literal;
 use super::define::{Compute, Function};
+use super::{array_remove, size_checked};
 use crate::common_type;
 use crate::errors::external;
 
@@ -34,8 +34,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     };
     let mut functions = vec![
         array_remove::function(),
-        // DataFusion's own function of this name stops at the first item.
-        Arc::new(array_replace_all_udf().as_ref().clone().with_aliases(["array_replace"])),
+        size_checked::array_replace(),
         of_any("array_length", 2, int(), |columns| along(columns, |length| length)),
         of_any("array_upper", 2, int(), |columns| along(columns, |length| length)),
         of_any("array_lower", 2, int(), |columns| along(columns, |_| 1)),
@@ -267,6 +266,14 @@ impl ExprPlanner for ArrayOperators {
         match expr.op {
             PGOverlap => {
                 Ok(PlannerResult::Planned(array_has_any_udf().call(vec![expr.left, expr.right])))
+            }
+            StringConcat if is_list(&expr.left, schema) || is_list(&expr.right, schema) => {
+                let dimensions =
+                    |expr: &Expr| expr.get_type(schema).map(|given| list_ndims(&given));
+                let (left, right) = (dimensions(&expr.left)?, dimensions(&expr.right)?);
+                let both =
+                    size_checked::array_concatenation((expr.left, left), (expr.right, right));
+                Ok(PlannerResult::Planned(both))
             }
             _ => Ok(PlannerResult::Original(expr)),
         }

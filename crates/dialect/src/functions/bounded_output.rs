@@ -9,7 +9,7 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::{ByteViewType, DataType as ArrowType};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::statement_control::check_value;
+use crate::statement_control::{check_cancelled, check_value};
 
 /// PostgreSQL's limit of one value.
 const VALUE_BYTES_MAX: usize = (1 << 30) - 1;
@@ -19,6 +19,12 @@ const COLUMN_BYTES_MAX: usize = 4 << 30;
 const LOOKED_AT: usize = 64 << 10;
 /// Longer values keep the memory in which they were built; shorter ones are copied.
 const MOVED_BYTES_MIN: usize = 64 << 10;
+/// Texts that grow beyond this many bytes grow by a quarter at a time, shorter ones by half.
+const LONG_TEXT_BYTES: usize = 1 << 20;
+/// Size of an item of a list, beside the bytes of a text that it does not hold itself.
+const ITEM_BYTES: usize = 16;
+/// Longest text that an item holds itself.
+const INLINE_BYTES_MAX: usize = 12;
 
 /// The texts of one column, and their size.
 #[derive(Default)]
@@ -79,9 +85,54 @@ impl Text<'_> {
     /// # Errors
     /// If it becomes too long.
     pub(super) fn push(&mut self, piece: &str) -> Result<()> {
-        self.made.allow(self.text.len().saturating_add(piece.len()))?;
+        let length = self.text.len().saturating_add(piece.len());
+        if length > self.text.capacity() {
+            self.grow(length)?;
+        }
         self.text.push_str(piece);
         Ok(())
+    }
+
+    /// Makes room for a text of so many bytes and some more.
+    fn grow(&mut self, length: usize) -> Result<()> {
+        let more = if length < LONG_TEXT_BYTES { length / 2 } else { length / 4 };
+        let capacity = length.saturating_add(more).min(VALUE_BYTES_MAX).max(length);
+        self.made.allow(capacity)?;
+        self.text.reserve_exact(capacity - self.text.len());
+        Ok(())
+    }
+}
+
+/// Counts the items of lists while they are built. Their vectors double when they are full.
+#[derive(Default)]
+pub(super) struct Growth {
+    bytes: usize,
+    /// The size from which on the statement's memory is checked again.
+    checked_next: usize,
+}
+
+impl Growth {
+    /// Counts one more item with so many bytes of text.
+    ///
+    /// # Errors
+    /// If the statement has too little memory for all of them, or was canceled.
+    pub(super) fn item(&mut self, text_bytes: usize) -> Result<()> {
+        let own = if text_bytes > INLINE_BYTES_MAX { text_bytes } else { 0 };
+        self.bytes = self.bytes.saturating_add(ITEM_BYTES).saturating_add(own);
+        match self.bytes >= self.checked_next {
+            true => self.check(),
+            false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn check(&mut self) -> Result<()> {
+        self.checked_next = self.bytes + (self.bytes / 4).max(LOOKED_AT);
+        check_cancelled()?;
+        match self.bytes >= LOOKED_AT {
+            true => check_value(self.bytes, self.bytes),
+            false => Ok(()),
+        }
     }
 }
 
@@ -158,13 +209,21 @@ fn check_column(bytes: usize) -> Result<()> {
         .with_hint("Ask for shorter texts, or for fewer rows."))
 }
 
-/// Checks that the results for all texts of a column fit in memory together, if each is at most
-/// `times` as long as its text. Many rows may share one long text; their results are separate.
+/// Checks that the results for all values of a column fit in memory together, if each is at most
+/// `times` as long as its value. Many rows may share one long text; their results are separate.
 ///
 /// # Errors
 /// If they would take too much.
-pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
-    let bytes = match column.data_type() {
+pub(super) fn allow_all(column: &dyn Array, times: usize) -> Result<()> {
+    let bytes = own_bytes(column);
+    // Most results are as long as their arguments; longer ones count as they are written.
+    allow_together(bytes)?;
+    check_column(usize::saturating_mul(bytes, times))
+}
+
+/// Size of the values of a column if each row has its own, in bytes.
+pub(super) fn own_bytes(column: &dyn Array) -> usize {
+    match column.data_type() {
         ArrowType::Utf8View => {
             let lengths = column.as_string_view().lengths();
             lengths.map(|length| length as usize).sum()
@@ -173,12 +232,17 @@ pub(super) fn allow_all(column: &ArrayRef, times: usize) -> Result<()> {
             let lengths = column.as_binary_view().lengths();
             lengths.map(|length| length as usize).sum()
         }
-        // Others hold each text by itself.
+        ArrowType::List(_) => {
+            let lists = column.as_list::<i32>();
+            let (first, last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+            let items = lists.values();
+            let taken = (last - first) as usize;
+            // The items of a list share its buffers: each row has its part of them.
+            items.get_array_memory_size() / items.len().max(1) * taken
+        }
+        // Others hold each value by itself.
         _ => 0,
-    };
-    // Most results are as long as their arguments; longer ones count as they are written.
-    allow_together(bytes)?;
-    check_column(usize::saturating_mul(bytes, times))
+    }
 }
 
 #[cfg(test)]
@@ -209,12 +273,27 @@ mod tests {
     }
 
     #[test]
+    fn a_long_text_has_little_room_beyond_its_end() {
+        let mut made = BoundedTexts::default();
+        let piece = "x".repeat(1_000);
+        let written = made.write(|text| {
+            for _ in 0..10_000 {
+                text.push(&piece)?;
+                assert!(text.text.capacity() <= text.text.len() * 3 / 2 + 1);
+            }
+            assert!(text.text.capacity() <= text.text.len() * 5 / 4 + 1);
+            Ok(())
+        });
+        written.unwrap();
+    }
+
+    #[test]
     fn rows_that_share_a_text_are_counted_each() {
         let long = "x".repeat(1 << 20);
         let shared = StringViewArray::from(vec![long.as_str()]);
         let rows = arrow::array::UInt32Array::from(vec![0; 4_096]);
         let column = arrow::compute::take(&shared, &rows, None).unwrap();
-        assert!(allow_all(&column, 1).is_ok());
-        assert_eq!(allow_all(&column, 2).unwrap_err().state().0, "53200");
+        assert!(allow_all(&*column, 1).is_ok());
+        assert_eq!(allow_all(&*column, 2).unwrap_err().state().0, "53200");
     }
 }

@@ -166,7 +166,9 @@ pub(super) struct Arguments {
 
 impl Arguments {
     pub(super) fn of(args: Vec<ColumnarValue>, rows: usize) -> PlanResult<Arguments> {
-        let are_constant = args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
+        // A column of one row is as good as a constant, and a long text is not copied into one.
+        let are_constant =
+            rows != 1 && args.iter().all(|arg| matches!(arg, ColumnarValue::Scalar(_)));
         let rows = if are_constant { 1 } else { rows };
         let columns = args.into_iter().map(|arg| arg.into_array(rows));
         let columns = columns.collect::<PlanResult<Vec<ArrayRef>>>()?;

@@ -26,9 +26,10 @@ use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, T
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion_functions_json::udfs;
 use serde_json::Value;
-use thalweg_formats::text::{json_depth, jsonb};
+use thalweg_formats::text::{json_depth, json_items, json_size, jsonb_within, parse as text};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::bounded_output::{BoundedTexts, allow_together};
 use super::define::Function;
 use crate::types::{self, arrow_field};
 
@@ -57,10 +58,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .returning_field(arrow_field("json_strip_nulls", &DataType::Json, true))
             .into_udf(),
         Function::new("jsonb_strip_nulls", &[&[text()]], text(), |columns| {
-            let stripped = strip_nulls(columns)?;
-            let written = stripped.as_string_view().iter();
-            let written = written.map(|text| text.map(jsonb).transpose());
-            Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
+            jsonb_column(strip_nulls(columns)?.as_string_view())
         })
         .returning_field(arrow_field("jsonb_strip_nulls", &DataType::Jsonb, true))
         .into_udf(),
@@ -99,7 +97,67 @@ fn too_deep(limit: usize) -> Error {
     Error::new(SqlState::STATEMENT_TOO_COMPLEX, message).with_detail(detail)
 }
 
+/// Size of a value of a tree, and of an object with a few members, in bytes.
+const TREE_VALUE_BYTES: usize = 64;
+const TREE_OBJECT_BYTES: usize = 640;
+
+/// Size of a part of a value and of the item that it becomes, in bytes.
+const PART_BYTES: usize = 64;
+
+/// Texts up to this many bytes are walked without a check of memory.
+const SMALL_BYTES_MAX: usize = 4 << 10;
+
+/// The canonical text of a JSON text.
+///
+/// # Errors
+/// If the text is not JSON, or if the statement has too little memory.
+fn jsonb(text: &str) -> Result<String> {
+    jsonb_within(text, allow_together)
+}
+
+/// The canonical texts of JSON texts.
+///
+/// # Errors
+/// As [`jsonb`].
+pub(crate) fn jsonb_column(texts: &StringViewArray) -> Result<ArrayRef> {
+    let mut made = BoundedTexts::default();
+    for text in texts {
+        match text {
+            Some(text) => {
+                let text = jsonb(text)?;
+                made.allow(text.len())?;
+                made.owned(text);
+            }
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
+}
+
+/// Checks that a text may be taken apart, one level deep, together with so many other parts.
+///
+/// # Errors
+/// If the statement has too little memory.
+fn allow_parts(text: &str) -> Result<()> {
+    match text.len() > SMALL_BYTES_MAX {
+        true => allow_together(json_items(text).saturating_mul(PART_BYTES)),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a text may become a tree.
+fn allow_tree(text: &str) -> Result<()> {
+    if text.len() <= SMALL_BYTES_MAX {
+        return Ok(());
+    }
+    let size = json_size(text);
+    let values = size.values.saturating_mul(TREE_VALUE_BYTES);
+    let objects = size.objects.saturating_mul(TREE_OBJECT_BYTES);
+    allow_together(text.len().saturating_add(values).saturating_add(objects))
+}
+
 fn parse(text: &str) -> Result<Value> {
+    allow_tree(text)?;
     serde_json::from_str(text).map_err(|error| {
         if json_depth(text) > WALKED_DEPTH_MAX {
             return too_deep(WALKED_DEPTH_MAX);
@@ -109,48 +167,67 @@ fn parse(text: &str) -> Result<Value> {
     })
 }
 
-fn each<T>(column: &ArrayRef, take: impl Fn(Value) -> Result<T>) -> Result<Vec<Option<T>>> {
-    let texts = column.as_string_view().iter();
-    texts.map(|text| text.map(|text| parse(text).and_then(&take)).transpose()).collect()
+/// The first character of each value, whose syntax is checked, and the value.
+fn begun(column: &ArrayRef) -> impl Iterator<Item = Result<Option<(u8, &str)>>> {
+    column.as_string_view().iter().map(|value| {
+        let Some(value) = value.map(str::trim_start) else { return Ok(None) };
+        text::json(value)?;
+        Ok(value.bytes().next().map(|first| (first, value)))
+    })
 }
 
 fn type_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let names = each(&columns[0], |value| {
-        Ok(match value {
-            Value::Null => "null",
-            Value::Bool(_) => "boolean",
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        })
-    })?;
-    Ok(Arc::new(names.into_iter().collect::<StringViewArray>()))
+    let name = |(first, _)| match first {
+        b'n' => "null",
+        b't' | b'f' => "boolean",
+        b'"' => "string",
+        b'[' => "array",
+        b'{' => "object",
+        _ => "number",
+    };
+    let names = begun(&columns[0]).map(|value| value.map(|value| value.map(name)));
+    Ok(Arc::new(names.collect::<Result<StringViewArray>>()?))
 }
 
 fn array_length(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let lengths = each(&columns[0], |value| match value {
-        Value::Array(items) => Ok(i32::try_from(items.len()).unwrap_or(i32::MAX)),
-        Value::Object(_) => Err(not_an_array("a non-array")),
-        _ => Err(not_an_array("a scalar")),
-    })?;
-    Ok(Arc::new(lengths.into_iter().collect::<Int32Array>()))
+    let lengths = begun(&columns[0]).map(|value| match value? {
+        None => Ok(None),
+        Some((b'[', value)) => Ok(Some(i32::try_from(json_items(value)).unwrap_or(i32::MAX))),
+        Some((b'{', _)) => Err(not_an_array("a non-array")),
+        Some(_) => Err(not_an_array("a scalar")),
+    });
+    Ok(Arc::new(lengths.collect::<Result<Int32Array>>()?))
 }
 
 fn not_an_array(what: &str) -> Error {
     Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("cannot get array length of {what}"))
 }
 
+/// The texts that `write` makes of each value.
+fn rewritten(column: &ArrayRef, write: impl Fn(Value) -> Result<String>) -> Result<ArrayRef> {
+    let mut made = BoundedTexts::default();
+    for text in column.as_string_view() {
+        match text {
+            Some(text) => {
+                let written = write(parse(text)?)?;
+                made.allow(written.len())?;
+                made.owned(written);
+            }
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
+}
+
 fn pretty(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let texts = each(&columns[0], |value| {
+    rewritten(&columns[0], |value| {
         let mut bytes = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
         let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
         serde::Serialize::serialize(&value, &mut writer)
             .map_err(|error| Error::internal(error.to_string()))?;
         String::from_utf8(bytes).map_err(|error| Error::internal(error.to_string()))
-    })?;
-    Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()))
+    })
 }
 
 fn strip_nulls(columns: &[ArrayRef]) -> Result<ArrayRef> {
@@ -167,22 +244,20 @@ fn strip_nulls(columns: &[ArrayRef]) -> Result<ArrayRef> {
             other => other,
         }
     }
-    let texts = each(&columns[0], |value| Ok(strip(value).to_string()))?;
-    Ok(Arc::new(texts.into_iter().collect::<StringViewArray>()))
+    rewritten(&columns[0], |value| Ok(strip(value).to_string()))
 }
 
 fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let (whole, part) = (each(&columns[0], Ok)?, each(&columns[1], Ok)?);
-    let held = whole.iter().zip(&part).map(|(whole, part)| match (whole, part) {
-        (Some(whole), Some(part)) => {
-            // An array contains a scalar that is one of its items.
-            let scalar = !part.is_array() && !part.is_object();
-            let item = scalar && whole.as_array().is_some_and(|items| items.contains(part));
-            Some(item || holds(whole, part))
-        }
-        _ => None,
+    let (wholes, parts) = (columns[0].as_string_view(), columns[1].as_string_view());
+    let held = wholes.iter().zip(parts).map(|(whole, part)| {
+        let (Some(whole), Some(part)) = (whole, part) else { return Ok(None) };
+        let (whole, part) = (parse(whole)?, parse(part)?);
+        // An array contains a scalar that is one of its items.
+        let scalar = !part.is_array() && !part.is_object();
+        let item = scalar && whole.as_array().is_some_and(|items| items.contains(&part));
+        Ok(Some(item || holds(&whole, &part)))
     });
-    Ok(Arc::new(held.collect::<BooleanArray>()))
+    Ok(Arc::new(held.collect::<Result<BooleanArray>>()?))
 }
 
 /// True if `whole` contains all of `part`, at the same place.

@@ -10,9 +10,6 @@ use thalweg_types::Result;
 use super::bounded_output::BoundedTexts;
 use super::define::Function;
 
-/// PostgreSQL's assumption for the size of a character that it has not seen yet.
-const CHARACTER_BYTES_MAX: usize = 4;
-
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     const TEXT: ArrowType = ArrowType::Utf8View;
     const NUMBER: ArrowType = ArrowType::Int64;
@@ -56,23 +53,41 @@ fn pad(columns: &[ArrayRef], side: Side) -> Result<ArrayRef> {
             continue;
         };
         let length = usize::try_from(length).unwrap_or(0);
-        made.allow(length.saturating_mul(CHARACTER_BYTES_MAX))?;
-        made.owned(padded(text, length, fill, side));
+        made.owned(padded(&made, text, length, fill, side)?);
     }
     Ok(made.finish())
 }
 
 /// The text with as many characters as wanted: cut at its end, or filled at a side.
-fn padded(text: &str, length: usize, fill: &str, side: Side) -> String {
+fn padded(
+    made: &BoundedTexts,
+    text: &str,
+    length: usize,
+    fill: &str,
+    side: Side,
+) -> Result<String> {
     let missing = length.saturating_sub(text.chars().count());
-    if missing == 0 {
-        return text.chars().take(length).collect();
+    if missing == 0 || fill.is_empty() {
+        let end = text.char_indices().nth(length).map_or(text.len(), |(end, _)| end);
+        made.allow(end)?;
+        return Ok(text[..end].to_owned());
     }
-    let filling = fill.chars().cycle().take(missing);
-    match side {
-        Side::Left => filling.chain(text.chars()).collect(),
-        Side::Right => text.chars().chain(filling).collect(),
+    let characters = fill.chars().count();
+    let (whole, rest) = (missing / characters, missing % characters);
+    let rest = fill.char_indices().nth(rest).map_or(fill.len(), |(end, _)| end);
+    let filling = whole.saturating_mul(fill.len()).saturating_add(rest);
+    let bytes = text.len().saturating_add(filling);
+    made.allow(bytes)?;
+    let mut padded = String::with_capacity(bytes);
+    if side == Side::Right {
+        padded.push_str(text);
     }
+    padded.extend(std::iter::repeat_n(fill, whole));
+    padded.push_str(&fill[..rest]);
+    if side == Side::Left {
+        padded.push_str(text);
+    }
+    Ok(padded)
 }
 
 #[cfg(test)]
@@ -82,6 +97,22 @@ mod tests {
     use super::*;
 
     const LONG: i64 = 1 << 30;
+
+    #[test]
+    fn texts_are_filled_up_by_characters() {
+        let made = BoundedTexts::default();
+        for (text, length, fill, left, right) in [
+            ("xä", 5, "öz", "özöxä", "xäözö"),
+            ("xä", 1, "z", "x", "x"),
+            ("xä", 2, "z", "xä", "xä"),
+            ("xä", 9, "", "xä", "xä"),
+            ("", 2, "zä", "zä", "zä"),
+            ("xä", 0, "z", "", ""),
+        ] {
+            assert_eq!(padded(&made, text, length, fill, Side::Left).unwrap(), left);
+            assert_eq!(padded(&made, text, length, fill, Side::Right).unwrap(), right);
+        }
+    }
 
     #[test]
     fn nothing_longer_than_a_value_can_be_is_made() {

@@ -19,6 +19,7 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::bounded_output::Growth;
 use super::define::{Compute, Function};
 use crate::types::arrow_type;
 pub(super) use matcher::Matcher;
@@ -105,6 +106,7 @@ fn rows<'a>(columns: &'a [ArrayRef]) -> impl Iterator<Item = Option<Vec<&'a str>
 
 fn split(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
+    let mut growth = Growth::default();
     let mut lists = ListBuilder::new(StringViewBuilder::new());
     for row in rows(columns) {
         let Some(row) = row else {
@@ -119,9 +121,11 @@ fn split(columns: &[ArrayRef]) -> Result<ArrayRef> {
             if at == end && (at == 0 || at == text.len() || at == start) {
                 continue;
             }
+            growth.item(at - start)?;
             lists.values().append_value(&text[start..at]);
             start = end;
         }
+        growth.item(text.len() - start)?;
         lists.values().append_value(&text[start..]);
         lists.append(true);
     }
@@ -131,6 +135,7 @@ fn split(columns: &[ArrayRef]) -> Result<ArrayRef> {
 /// A list for each match: the texts of its groups, or the whole match if there are no groups.
 fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut patterns = Patterns::default();
+    let mut growth = Growth::default();
     let mut lists = ListBuilder::new(ListBuilder::new(StringViewBuilder::new()));
     for row in rows(columns) {
         let Some(row) = row else {
@@ -142,7 +147,10 @@ fn all_matches(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let most = if flags.contains('g') { usize::MAX } else { 1 };
         for found in regex.find_all(row[0], 0).take(most) {
             let groups = lists.values();
+            // The list of the groups is about as large as an item.
+            growth.item(0)?;
             for group in found.iter().skip(usize::from(regex.groups() > 0)) {
+                growth.item(group.map_or(0, |(start, end)| end - start))?;
                 groups.values().append_option(group.map(|(start, end)| &row[0][start..end]));
             }
             groups.append(true);

@@ -142,7 +142,8 @@ fn look<T>(items: &Vec<T>) -> Result<()> {
     if items.len() == items.capacity() {
         check_cancelled()?;
         // The vector grows to twice as many, and the items become an array of their own.
-        check_value(2 * size_of_val(items.as_slice()), 0)?;
+        let bytes = 2 * size_of_val(items.as_slice());
+        check_value(bytes, bytes)?;
     }
     match items.len() < ITEMS_MAX {
         true => Ok(()),

@@ -1,15 +1,21 @@
-//! DataFusion's functions of texts, with a check of the size of their results.
+//! DataFusion's functions of texts and arrays, with a check of the size of their results.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::{DataType as ArrowType, FieldRef};
+use arrow::array::{Array, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType as ArrowType, FieldRef, Int64Type};
 use datafusion::common::Result as PlanResult;
+use datafusion::functions_nested as nested;
 use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::bounded_output::allow_all;
+use super::bounded_output::{allow_all, allow_together, own_bytes};
 use crate::errors::external;
+
+/// Size of an item while an array is made: its place, and a view or a number.
+const ITEM_BYTES: usize = 24;
 
 /// The functions, each with the maximum growth of its result over its arguments.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -23,7 +29,62 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     ]
     .into_iter()
     .map(|(inner, times)| guarded(inner, times))
+    .chain(arrays())
     .collect()
+}
+
+/// Functions of arrays, whose results have as many items as their arguments together, or as many
+/// as a number says.
+fn arrays() -> impl Iterator<Item = Arc<ScalarUDF>> {
+    let of_arguments = [
+        nested::array_compact::array_compact_udf(),
+        nested::except::array_except_udf(),
+        nested::extract::array_slice_udf(),
+        nested::flatten::flatten_udf(),
+        nested::sort::array_sort_udf(),
+        nested::reverse::array_reverse_udf(),
+        nested::set_ops::array_distinct_udf(),
+        nested::set_ops::array_intersect_udf(),
+        nested::set_ops::array_union_udf(),
+        nested::arrays_zip::arrays_zip_udf(),
+        nested::position::array_positions_udf(),
+        nested::replace::array_replace_n_udf(),
+    ];
+    let of_numbers = [nested::repeat::array_repeat_udf(), nested::resize::array_resize_udf()];
+    let shared = [&APPEND, &PREPEND, &CONCAT].map(|shared| LazyLock::force(shared).clone());
+    let of_arguments = of_arguments.into_iter().map(|inner| guarded(inner, 1));
+    let of_numbers = of_numbers.into_iter().map(|inner| {
+        Arc::new(ScalarUDF::from(SizeChecked { inner, times: 1, is_repeating: true }))
+    });
+    of_arguments.chain(of_numbers).chain(shared)
+}
+
+/// `array_replace` under PostgreSQL's name: DataFusion's own function of this name stops at the
+/// first item.
+pub(super) fn array_replace() -> Arc<ScalarUDF> {
+    let all = nested::replace::array_replace_all_udf().as_ref().clone();
+    guarded(Arc::new(all.with_aliases(["array_replace"])), 1)
+}
+
+static APPEND: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| guarded(nested::concat::array_append_udf(), 1));
+static PREPEND: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| guarded(nested::concat::array_prepend_udf(), 1));
+static CONCAT: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| guarded(nested::concat::array_concat_udf(), 1));
+
+/// `left || right` of arrays, or of an array and an item, by the numbers of their dimensions.
+/// DataFusion's planner decides in the same way, for functions without a check of memory.
+pub(super) fn array_concatenation(
+    (left, left_dimensions): (Expr, u64),
+    (right, right_dimensions): (Expr, u64),
+) -> Expr {
+    let function = match left_dimensions.cmp(&right_dimensions) {
+        std::cmp::Ordering::Equal => &CONCAT,
+        std::cmp::Ordering::Greater => &APPEND,
+        std::cmp::Ordering::Less => &PREPEND,
+    };
+    function.call(vec![left, right])
 }
 
 /// `overlay` of text.
@@ -32,13 +93,64 @@ pub(super) fn overlay() -> Arc<ScalarUDF> {
 }
 
 fn guarded(inner: Arc<ScalarUDF>, times: usize) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(SizeChecked { inner, times }))
+    Arc::new(ScalarUDF::from(SizeChecked { inner, times, is_repeating: false }))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SizeChecked {
     inner: Arc<ScalarUDF>,
     times: usize,
+    /// True if the second argument is the number of items of the result.
+    is_repeating: bool,
+}
+
+impl SizeChecked {
+    /// Checks that the statement has memory for the result.
+    fn check(&self, args: &ScalarFunctionArgs) -> PlanResult<()> {
+        let mut row_bytes = 0_usize;
+        for argument in &args.args {
+            match argument {
+                ColumnarValue::Array(column) => {
+                    allow_all(column, self.times).map_err(external)?;
+                    row_bytes = row_bytes.max(own_bytes(column) / column.len().max(1));
+                }
+                // Beside a column, a value becomes one.
+                ColumnarValue::Scalar(value) if value.data_type().is_nested() => {
+                    let own = value.to_array().map_or(0, |value| own_bytes(&value));
+                    let rows = if is_constant(args) { 1 } else { args.number_rows };
+                    allow_together(own.saturating_mul(rows)).map_err(external)?;
+                    row_bytes = row_bytes.max(own);
+                }
+                ColumnarValue::Scalar(_) => {}
+            }
+        }
+        match args.args.get(1) {
+            Some(counts) if self.is_repeating => {
+                let items = items(counts, args.number_rows)?;
+                let is_list = args.args[0].data_type().is_nested();
+                // Items that are texts share the memory of the one that is repeated.
+                let each = ITEM_BYTES.saturating_add(if is_list { row_bytes } else { 0 });
+                allow_together(items.saturating_mul(each)).map_err(external)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn is_constant(args: &ScalarFunctionArgs) -> bool {
+    args.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)))
+}
+
+/// The sum of the numbers in an argument.
+fn items(counts: &ColumnarValue, rows: usize) -> PlanResult<usize> {
+    let (counts, times) = match counts {
+        ColumnarValue::Array(counts) => (Arc::clone(counts), 1),
+        ColumnarValue::Scalar(count) => (count.to_array()?, rows),
+    };
+    let counts = cast(&counts, &ArrowType::Int64)?;
+    let counts = counts.as_primitive::<Int64Type>().iter().flatten();
+    let counts = counts.map(|count| usize::try_from(count).unwrap_or(0));
+    Ok(counts.fold(0, usize::saturating_add).saturating_mul(times))
 }
 
 impl ScalarUDFImpl for SizeChecked {
@@ -67,11 +179,7 @@ impl ScalarUDFImpl for SizeChecked {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        for argument in &args.args {
-            if let ColumnarValue::Array(column) = argument {
-                allow_all(column, self.times).map_err(external)?;
-            }
-        }
+        self.check(&args)?;
         self.inner.invoke_with_args(args)
     }
 }

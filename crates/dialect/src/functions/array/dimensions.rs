@@ -16,6 +16,7 @@ use datafusion::logical_expr::{
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::bounded_output::allow_together;
 use super::super::concatenation::items_of;
 use super::super::define::{Compute, Function};
 use super::super::series::ITEMS_MAX;
@@ -180,6 +181,9 @@ fn filled_type<const DIMENSIONS: usize>(value: &ArrowType) -> ArrowType {
     (0..DIMENSIONS).fold(item, |item, _| ArrowType::List(Arc::new(Field::new("item", item, true))))
 }
 
+/// Size of an item of `array_fill` and of the place that it is taken from, in bytes.
+const FILLED_ITEM_BYTES: usize = 16 + size_of::<u32>();
+
 fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let error_text = |error| crate::errors::from_arrow_error(&error);
     let values =
@@ -189,9 +193,9 @@ fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let dimensions = convert(&columns[1], &given, &numbers, Manner::Explicit)?
         .ok_or_else(|| Error::new(SqlState::UNDEFINED_FUNCTION, "dimensions are an array"))?;
     let dimensions = dimensions.as_list::<i32>();
-    let mut taken: Vec<u32> = Vec::new();
+    let mut items: usize = 0;
     let mut lists: usize = 0;
-    let mut all: Vec<[usize; DIMENSIONS]> = Vec::with_capacity(values.len());
+    let mut all: Vec<([usize; DIMENSIONS], usize)> = Vec::with_capacity(values.len());
     for row in 0..values.len() {
         let lengths = lengths_in::<DIMENSIONS>(dimensions, row)?;
         let count = lengths.iter().fold(1, |count: usize, length| count.saturating_mul(*length));
@@ -201,16 +205,21 @@ fn filled<const DIMENSIONS: usize>(columns: &[ArrayRef]) -> Result<ArrayRef> {
             inner = inner.saturating_mul(*length);
             lists = lists.saturating_add(inner);
         }
-        if taken.len().saturating_add(count).saturating_add(lists) > ITEMS_MAX {
+        items = items.saturating_add(count);
+        if items.saturating_add(lists) > ITEMS_MAX {
             let error_text = "array_fill makes arrays that are too long";
             return Err(Error::new(SqlState::OUT_OF_MEMORY, error_text));
         }
-        taken.extend(std::iter::repeat_n(row as u32, count));
-        all.push(lengths);
+        all.push((lengths, count));
+    }
+    allow_together(items * FILLED_ITEM_BYTES + lists * size_of::<i32>())?;
+    let mut taken: Vec<u32> = Vec::with_capacity(items);
+    for (row, (_, count)) in all.iter().enumerate() {
+        taken.extend(std::iter::repeat_n(row as u32, *count));
     }
     let mut items = take(&values, &UInt32Array::from(taken), None).map_err(error_text)?;
     for dimension in (0..DIMENSIONS).rev() {
-        let lengths = all.iter().flat_map(|lengths| {
+        let lengths = all.iter().flat_map(|(lengths, _)| {
             let lists: usize = lengths[..dimension].iter().product();
             std::iter::repeat_n(lengths[dimension], lists)
         });

@@ -10,12 +10,12 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
-use thalweg_formats::text::jsonb;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::super::bounded_output::{BoundedTexts, Text};
 use super::super::concatenation::{check_pairs, items_of, variadic_lists};
 use super::super::define::Arguments;
+use super::jsonb_column;
 use crate::cast::{is_text, to_text};
 use crate::errors::external;
 
@@ -253,18 +253,6 @@ fn write_array<'t>(
     text.push("]")
 }
 
-/// The values in the canonical text of `jsonb`.
-fn in_one_text(values: &ArrayRef) -> Result<ArrayRef> {
-    let mut made = BoundedTexts::default();
-    for text in values.as_string_view() {
-        match text {
-            Some(text) => made.write(|made| made.push(&jsonb(text)?))?,
-            None => made.null(),
-        }
-    }
-    Ok(made.finish())
-}
-
 fn key_of(keys: &ArrayRef, row: usize) -> Option<&str> {
     let keys = keys.as_string_view();
     keys.is_valid(row).then(|| keys.value(row))
@@ -279,7 +267,7 @@ fn shown(values: &StringViewArray, row: usize) -> &str {
 }
 
 fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    serde_json::to_string(text).unwrap_or_default()
 }
 
 /// Each value as JSON; NULL stays NULL.
@@ -395,7 +383,9 @@ impl ScalarUDFImpl for Build {
         let arguments = Arguments::of(args.args, args.number_rows)?;
         let built = self
             .build(&arguments.columns, &args.arg_fields, arguments.rows)
-            .and_then(|built| if self.is_binary() { in_one_text(&built) } else { Ok(built) })
+            .and_then(|built| {
+                if self.is_binary() { jsonb_column(built.as_string_view()) } else { Ok(built) }
+            })
             .map_err(external)?;
         arguments.result(built)
     }

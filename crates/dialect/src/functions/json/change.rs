@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use serde_json::Value;
-use thalweg_formats::text::jsonb;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::bounded_output::BoundedTexts;
 use super::super::define::{Compute, Function};
-use super::{json_field, parse};
+use super::{json_field, jsonb, parse};
 use crate::cast::{Manner, convert};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -43,6 +43,7 @@ fn each(
     let (documents, values) = (texts(&columns[0])?, texts(&columns[2])?);
     let paths = paths(&columns[1])?;
     let flags = columns.get(3).map(|column| converted(column, &DataType::Boolean)).transpose()?;
+    let mut made = BoundedTexts::default();
     let row = |row: usize| -> Result<Option<String>> {
         let flag = match &flags {
             None => default,
@@ -58,8 +59,16 @@ fn each(
         change(&mut document, path, parse(values.value(row))?, flag)?;
         jsonb(&document.to_string()).map(Some)
     };
-    let changed = (0..documents.len()).map(row);
-    Ok(Arc::new(changed.collect::<Result<StringViewArray>>()?))
+    for place in 0..documents.len() {
+        match row(place)? {
+            Some(changed) => {
+                made.allow(changed.len())?;
+                made.owned(changed);
+            }
+            None => made.null(),
+        }
+    }
+    Ok(made.finish())
 }
 
 fn texts(column: &ArrayRef) -> Result<ArrayRef> {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, ListBuilder, StringViewBuilder};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::logical_expr::ScalarUDF;
-use thalweg_formats::text::{JsonParts, json_parts, jsonb};
+use thalweg_formats::text::{JsonParts, json_parts};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
+use super::super::bounded_output::Growth;
 use super::super::define::{Compute, Function};
+use super::{allow_parts, jsonb};
 use crate::types::arrow_field;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -76,13 +78,18 @@ pub(super) fn lists(
     item: FieldRef,
     members: impl Fn(&str) -> Result<Vec<Option<String>>>,
 ) -> Result<ArrayRef> {
+    let mut growth = Growth::default();
     let mut lists = ListBuilder::new(StringViewBuilder::new()).with_field(item);
     for text in column.as_string_view() {
         let Some(text) = text else {
             lists.append_null();
             continue;
         };
-        members(text)?.into_iter().for_each(|member| lists.values().append_option(member));
+        allow_parts(text)?;
+        for member in members(text)? {
+            growth.item(member.as_ref().map_or(0, String::len))?;
+            lists.values().append_option(member);
+        }
         lists.append(true);
     }
     Ok(Arc::new(lists.finish()))

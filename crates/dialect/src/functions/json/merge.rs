@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType as ArrowType, Int64Type};
 use datafusion::logical_expr::ScalarUDF;
-use thalweg_formats::text::{JsonParts, json_parts, jsonb};
+use thalweg_formats::text::{JsonParts, json_parts};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::super::bounded_output::BoundedTexts;
 use super::super::define::{Compute, Function};
 use super::change::paths;
-use super::json_field;
+use super::{allow_parts, json_field, jsonb};
 use crate::types::arrow_type;
 
 const TEXT: ArrowType = ArrowType::Utf8View;
@@ -72,7 +72,12 @@ fn each(columns: &[ArrayRef], change: impl Fn(&str, usize) -> Result<String>) ->
     let mut made = BoundedTexts::default();
     for row in 0..documents.len() {
         match columns.iter().all(|column| column.is_valid(row)) {
-            true => made.write(|text| text.push(&jsonb(&change(documents.value(row), row)?)?))?,
+            true => {
+                allow_parts(documents.value(row))?;
+                let changed = jsonb(&change(documents.value(row), row)?)?;
+                made.allow(changed.len())?;
+                made.owned(changed);
+            }
             false => made.null(),
         }
     }

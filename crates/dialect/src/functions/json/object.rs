@@ -6,13 +6,15 @@ use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use serde_json::Value;
-use thalweg_formats::text::jsonb;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use super::super::bounded_output::BoundedTexts;
+use super::super::bounded_output::{BoundedTexts, allow_together, own_bytes};
 use super::super::define::{Compute, Function};
 use super::change::converted;
-use super::json_field;
+use super::{json_field, jsonb};
+
+/// Size of a member while an object is put together, in bytes.
+const OBJECT_PIECE_BYTES: usize = 48;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let define = |name, compute: Compute| {
@@ -42,6 +44,9 @@ fn objects(columns: &[ArrayRef], as_shown: impl Fn(&str) -> Result<String>) -> R
             lists.iter().map(|list| list.as_list::<i32>().value(row)).collect();
         let items: Vec<&StringViewArray> =
             items.iter().map(|items| items.as_string_view()).collect();
+        let bytes: usize = items.iter().map(|items| own_bytes(*items)).sum();
+        // As pieces, and put together.
+        allow_together(bytes.saturating_add(items[0].len().saturating_mul(OBJECT_PIECE_BYTES)))?;
         let object = match items.as_slice() {
             [keys, values] if keys.len() == values.len() => object(keys.iter().zip(values.iter()))?,
             [pairs] if pairs.len() % 2 == 0 => {
@@ -51,7 +56,9 @@ fn objects(columns: &[ArrayRef], as_shown: impl Fn(&str) -> Result<String>) -> R
             [_] => return Err(refused("array must have even number of elements")),
             _ => return Err(refused("mismatched array dimensions")),
         };
-        made.write(|text| text.push(&as_shown(&object)?))?;
+        let shown = as_shown(&object)?;
+        made.allow(shown.len())?;
+        made.owned(shown);
     }
     Ok(made.finish())
 }

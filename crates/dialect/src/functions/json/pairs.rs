@@ -6,12 +6,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, StructArray};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields};
 use datafusion::logical_expr::ScalarUDF;
-use thalweg_formats::text::{JsonParts, json_parts, jsonb};
+use thalweg_formats::text::{JsonParts, json_parts};
 use thalweg_types::{DataType, Result};
 
 use super::super::bounded_output::BoundedTexts;
 use super::super::define::{Compute, Function};
 use super::items::{as_text, as_written, lists, members, names, text_item, values};
+use super::jsonb;
 use crate::cast::{DIMENSIONS_MAX, too_many_dimensions};
 use crate::types::arrow_field;
 

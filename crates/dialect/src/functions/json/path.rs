@@ -8,7 +8,6 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanBuilder, ListBuilder, StringViewBuilder};
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
-use thalweg_formats::text::jsonb;
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use self::parse::Path;
@@ -16,7 +15,7 @@ use self::values::{Fault, Item, Search};
 use super::super::bounded_output::{BoundedTexts, allow_together};
 use super::super::define::{Compute, Function};
 use super::change::converted;
-use super::json_field;
+use super::{json_field, jsonb};
 use crate::types::arrow_field;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
