@@ -22,7 +22,6 @@ mod aggregate;
 mod scheduler;
 #[expect(unsafe_code, reason = "the one place that asks the processor what it can do")]
 mod simd;
-mod wire;
 
 pub use aggregate::{
     Aggregation, BitOperator, Comparison, Finished, Key, KeySet, KeyValue, Lane, Measure, Number,
