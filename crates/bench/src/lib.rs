@@ -12,6 +12,7 @@ mod context;
 mod counters;
 mod data;
 mod errors;
+mod fan_in;
 mod finding;
 mod h2o;
 mod harness;

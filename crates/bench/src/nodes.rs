@@ -7,6 +7,7 @@
 mod bare;
 mod gateway;
 mod process;
+mod relay;
 mod rows;
 mod workers;
 

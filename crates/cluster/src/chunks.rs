@@ -13,8 +13,7 @@ mod cutter;
 mod pool;
 mod writer;
 
-pub(crate) use body::trailers;
-pub use body::{ChunkBody, Fill, Source};
+pub use body::{ChunkBody, Fill, Source, trailers};
 pub use cutter::{Cutter, Message};
 pub use pool::Pool;
 pub use writer::{ChunkWriter, framed};

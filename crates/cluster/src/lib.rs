@@ -2,23 +2,21 @@
 //!
 //! Nodes speak HTTP/2 in the way of gRPC. Their requests are messages of
 //! `thalweg_protocol::cluster`. Rows are sent in [`chunks`], which forwarding nodes do not decode.
-//! A gateway has a [`link`] to each worker and reads from all of them at once with [`fan_in`]. If
-//! it has nothing to compute, it forwards the rows with [`relay`]. A [`map`] says which worker owns
-//! which bucket.
+//! A gateway has a [`link`] to each worker. If it has nothing to compute, it forwards the rows with
+//! [`relay`]. A [`map`] says which worker owns which bucket.
 //!
 //! Invariants: whatever a worker does, a gateway gets an answer or an error that names the worker
 //! within a deadline. Rows that a slow client does not read are not fetched. A node beyond this
 //! machine gets no access without proof of its identity.
 
 pub mod chunks;
-pub mod fan_in;
 pub mod link;
 pub mod map;
 pub mod membership;
 pub mod node;
 pub mod relay;
-pub mod scatter;
 pub mod security;
 #[cfg(test)]
 mod tests;
+pub mod times;
 pub mod worker;

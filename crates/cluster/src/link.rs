@@ -35,6 +35,10 @@ pub use answer::{Answer, damaged};
 pub use reconnecting::ReconnectingLink;
 pub use unresponsive::UnresponsiveNodes;
 
+/// Limit of unread bytes that all workers of a query send together. They should fit into the
+/// processor's cache: with more, reading from 16 workers is slower.
+pub const UNREAD_BYTES: usize = 4 << 20;
+
 /// Options of connections: credentials, flow control and time limits.
 #[derive(Clone)]
 pub struct LinkOptions {

@@ -14,7 +14,6 @@ use prost::Message as _;
 use thalweg_cluster::chunks::Cutter;
 use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink};
 use thalweg_cluster::node::{Chunks, FETCH, NodeServer, ServeOptions, Services};
-use thalweg_cluster::relay::{Way, relay, write_messages};
 use thalweg_types::{Error, Result};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +21,7 @@ use tonic::body::Body;
 use tonic::service::Routes;
 
 use super::process::local;
+use super::relay::{Way, relay, write_messages};
 use super::rows::{Format, RowsWanted, postgres_rows};
 use crate::errors::while_doing;
 

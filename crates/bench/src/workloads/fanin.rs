@@ -3,13 +3,14 @@
 
 use prost::Message as _;
 use thalweg_cluster::chunks::Message;
-use thalweg_cluster::fan_in::{FanIn, FanInOptions, Mode, Question, Reader, Stop, Times};
 use thalweg_cluster::link::NodeName;
+use thalweg_cluster::times::Times;
 use thalweg_env::Env;
 use thalweg_types::{Error, Result};
 
 use super::Workload;
 use crate::context::Context;
+use crate::fan_in::{FanIn, FanInOptions, Mode, Question, Reader, Stop};
 use crate::finding::{Finding, Findings, Unit, Wanted};
 use crate::machine;
 use crate::nodes::{BytesWanted, NodeProcess, local};

@@ -103,7 +103,8 @@ impl<S: Source> Body for ChunkBody<S> {
 }
 
 /// gRPC trailers with the status of an answer.
-pub(crate) fn trailers(end: Result<(), Error>) -> HeaderMap {
+#[must_use]
+pub fn trailers(end: Result<(), Error>) -> HeaderMap {
     let status = end.map_or_else(|error| errors::status(&error), |()| Status::ok(""));
     let mut trailers = HeaderMap::new();
     if let Err(unsaid) = status.add_header(&mut trailers) {

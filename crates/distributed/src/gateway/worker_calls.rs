@@ -4,8 +4,7 @@ use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
 use prost::Message as _;
-use thalweg_cluster::fan_in::UNREAD_BYTES;
-use thalweg_cluster::link::{Answer, NodeName, ReconnectingLink, unavailable};
+use thalweg_cluster::link::{Answer, NodeName, ReconnectingLink, UNREAD_BYTES, unavailable};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
 use thalweg_env::Clock;

@@ -68,7 +68,7 @@ const ARROWS: &[Arrow] = &[
     },
     Arrow {
         from: "thalweg-cluster",
-        never: &["thalweg", "datafusion"],
+        never: &["thalweg", "arrow", "datafusion"],
         except: &["thalweg-types", "thalweg-env", "thalweg-protocol"],
         why: "what travels between nodes is bytes, whatever they mean",
     },

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, StreamExt as _};
+use thalweg_cluster::times::Stopwatch;
 
-use super::bounded_polling::BoundedPolling;
+use super::first_first::FirstFirst;
 use super::gather::{Opened, Share, Shared, whole};
-use super::{Reader, Stop, Stopwatch};
+use super::{Reader, Stop};
 
 /// Bytes to read before the connections may receive more.
 const TURN_BYTES: usize = 1 << 20;
@@ -28,10 +29,10 @@ pub(super) async fn run<R: Reader>(share: Share<R>) -> Result<(), Stop> {
     let Share { asked, reader, watch, at_a_time } = share;
     let (reader, watch) = (&reader, watch.as_ref());
     let workers = asked.into_iter().map(|asked| {
-        let stage = Stage::Requested(asked.open(watch).boxed());
+        let stage = Stage::Asked(asked.open(watch).boxed());
         Worker { stage, reader, watch }
     });
-    let mut streams = BoundedPolling::new(workers, at_a_time.of_small(), PATIENCE);
+    let mut streams = FirstFirst::new(workers, at_a_time.of_small(), PATIENCE);
     let (mut all, mut turn_bytes) = (Taken::default(), 0);
     while let Some(taken) = streams.next().await {
         let taken = taken?;
@@ -69,7 +70,7 @@ struct Worker<'a, R> {
 }
 
 enum Stage<'a> {
-    Requested(BoxFuture<'a, thalweg_types::Result<Opened>>),
+    Asked(BoxFuture<'a, thalweg_types::Result<Opened>>),
     Opened(Opened),
 }
 
@@ -82,7 +83,7 @@ impl<R: Reader> Stream for Worker<'_, R> {
     ) -> Poll<Option<Result<Taken, Stop>>> {
         let this = &mut *self;
         match &mut this.stage {
-            Stage::Requested(opening) => {
+            Stage::Asked(opening) => {
                 this.stage = Stage::Opened(ready!(opening.as_mut().poll(context))?);
                 Poll::Ready(Some(Ok(Taken::default())))
             }

@@ -6,9 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use hyper::body::{Body, Frame};
-
-use crate::chunks::trailers;
-use crate::link::Answer;
+use thalweg_cluster::chunks::trailers;
+use thalweg_cluster::link::Answer;
 
 /// The body of an answer as the body of another one.
 ///

@@ -1,9 +1,10 @@
 //! The way of a gateway that computes: it decodes every row and encodes it again.
 //!
-//! It is kept as an option to measure what relaying without decoding saves.
+//! The workload measures what relaying without decoding saves.
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
@@ -13,12 +14,10 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt as _};
 use hyper::body::{Body, Frame};
 use prost::Message as _;
-use std::task::{Context, Poll};
+use thalweg_cluster::chunks::{ChunkWriter, Cutter, MESSAGE_BYTES_MAX, Pool, trailers};
+use thalweg_cluster::link::Answer;
 use thalweg_protocol::errors;
 use thalweg_types::{Error, Result, SqlState};
-
-use crate::chunks::{ChunkWriter, Cutter, MESSAGE_BYTES_MAX, Pool, trailers};
-use crate::link::Answer;
 
 /// An answer of Flight messages, decoded and encoded again.
 pub(super) fn recoded(answer: Answer) -> impl Body<Data = Bytes, Error = Infallible> + Send {
@@ -35,7 +34,7 @@ pub(super) fn recoded(answer: Answer) -> impl Body<Data = Bytes, Error = Infalli
                 let chunk = writer.take_any().expect("something was written");
                 return Some((Frame::data(chunk), (encoded, Some(writer))));
             }
-            Some(Err(error)) => Frame::trailers(trailers(Err(translate_error(error)))),
+            Some(Err(error)) => Frame::trailers(trailers(Err(told(error)))),
             None => Frame::trailers(trailers(Ok(()))),
         };
         Some((frame, (encoded, None)))
@@ -67,7 +66,7 @@ fn lost(error: &Error) -> FlightError {
     FlightError::from(errors::status(error))
 }
 
-fn translate_error(error: FlightError) -> Error {
+fn told(error: FlightError) -> Error {
     match error {
         FlightError::Tonic(status) => errors::error(&status),
         other => Error::new(SqlState::PROTOCOL_VIOLATION, format!("rows are damaged: {other}")),

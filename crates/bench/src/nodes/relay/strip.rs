@@ -1,11 +1,10 @@
 //! Sends the contents of messages, without gRPC's framing, to a client.
 
 use bytes::Bytes;
+use thalweg_cluster::link::Answer;
 use thalweg_protocol::PREFIX_BYTES;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-
-use crate::link::Answer;
 
 /// Writes the contents of an answer's messages to a client, one after the other, and returns the
 /// number of bytes. PostgreSQL clients read such a stream, so pieces of messages are sent as they
@@ -68,9 +67,9 @@ impl Contents {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use thalweg_cluster::chunks::framed;
 
     use super::*;
-    use crate::chunks::framed;
 
     proptest! {
         #[test]

@@ -1,4 +1,4 @@
-//! Time measurements of a fan-in.
+//! Time measurements of a query that asks several workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thalweg_env::Clock;
 
-/// The times of a query's fan-in, measured from its start.
+/// The times of a query's answers, measured from its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
     /// Time until the last worker began to answer.
@@ -25,7 +25,7 @@ impl Times {
     }
 }
 
-/// Measures the times, on all lanes at once.
+/// Measures the times. Several threads may record events at once.
 pub struct Stopwatch {
     clock: Arc<dyn Clock>,
     began: Duration,

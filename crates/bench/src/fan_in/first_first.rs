@@ -18,7 +18,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 /// The first item of each stream is taken as soon as it is there. After that, only a few streams
 /// are *read* at a time, each to its end. If these give nothing for a while though others could,
 /// they count as slow. Slow streams are still read, and as many others beside them.
-pub(super) struct BoundedPolling<S> {
+pub(super) struct FirstFirst<S> {
     streams: Vec<Option<Polled<S>>>,
     left: usize,
     woken: Arc<Woken>,
@@ -28,13 +28,13 @@ pub(super) struct BoundedPolling<S> {
     read: usize,
     read_max: usize,
     slow: usize,
-    patience: PollLimit,
+    patience: Patience,
 }
 
 struct Polled<S> {
     stream: S,
     stage: Stage,
-    slot: Arc<StreamSlot>,
+    place: Arc<Place>,
     waker: Waker,
 }
 
@@ -50,29 +50,29 @@ enum Stage {
 /// The streams that are ready, and the task that waits for one.
 #[derive(Default)]
 struct Woken {
-    ready_slots: Mutex<BinaryHeap<Reverse<usize>>>,
+    places: Mutex<BinaryHeap<Reverse<usize>>>,
     waiting: AtomicWaker,
 }
 
 /// State of a stream's waker.
-struct StreamSlot {
+struct Place {
     number: usize,
     is_woken: AtomicBool,
     woken: Arc<Woken>,
 }
 
-impl StreamSlot {
+impl Place {
     /// Marks the stream as woken. Returns true if it was not marked before.
     fn mark(&self) -> bool {
         let is_new = !self.is_woken.swap(true, Ordering::AcqRel);
         if is_new {
-            self.woken.ready_slots.lock().push(Reverse(self.number));
+            self.woken.places.lock().push(Reverse(self.number));
         }
         is_new
     }
 }
 
-impl Wake for StreamSlot {
+impl Wake for Place {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -85,19 +85,19 @@ impl Wake for StreamSlot {
 }
 
 /// Measures silence by ticks, so that no timer is set for each wait.
-struct PollLimit {
+struct Patience {
     ticks: Interval,
     /// True if an item came since the last tick.
     came: bool,
     is_over: bool,
 }
 
-impl PollLimit {
-    fn new(patience: Duration) -> PollLimit {
+impl Patience {
+    fn new(patience: Duration) -> Patience {
         let mut ticks = interval(patience);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick completes at once and must not end the patience.
-        PollLimit { ticks, came: true, is_over: false }
+        Patience { ticks, came: true, is_over: false }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
@@ -122,24 +122,24 @@ impl PollLimit {
     }
 }
 
-impl<S: Stream + Unpin> BoundedPolling<S> {
+impl<S: Stream + Unpin> FirstFirst<S> {
     /// Reads `read_max` streams at a time, and more after silence for `patience`. Uses the current
     /// runtime's timer.
     pub(super) fn new(
         streams: impl IntoIterator<Item = S>,
         read_max: usize,
         patience: Duration,
-    ) -> BoundedPolling<S> {
+    ) -> FirstFirst<S> {
         let woken = Arc::new(Woken::default());
         let polled = |(number, stream)| {
             let woken = Arc::clone(&woken);
-            let slot = Arc::new(StreamSlot { number, is_woken: AtomicBool::new(false), woken });
-            slot.mark();
-            let waker = Waker::from(Arc::clone(&slot));
-            Some(Polled { stream, stage: Stage::Begins, slot, waker })
+            let place = Arc::new(Place { number, is_woken: AtomicBool::new(false), woken });
+            place.mark();
+            let waker = Waker::from(Arc::clone(&place));
+            Some(Polled { stream, stage: Stage::Begins, place, waker })
         };
         let streams: Vec<_> = streams.into_iter().enumerate().map(polled).collect();
-        BoundedPolling {
+        FirstFirst {
             left: streams.len(),
             streams,
             woken,
@@ -147,7 +147,7 @@ impl<S: Stream + Unpin> BoundedPolling<S> {
             read: 0,
             read_max,
             slow: 0,
-            patience: PollLimit::new(patience),
+            patience: Patience::new(patience),
         }
     }
 
@@ -168,7 +168,7 @@ impl<S: Stream + Unpin> BoundedPolling<S> {
         {
             return Some(number);
         }
-        self.woken.ready_slots.lock().pop().map(|Reverse(number)| number)
+        self.woken.places.lock().pop().map(|Reverse(number)| number)
     }
 
     /// Waits for the streams that are read, while patience lasts. Then these count as slow.
@@ -192,7 +192,7 @@ impl<S: Stream + Unpin> BoundedPolling<S> {
             self.resting.insert(number);
             return None;
         }
-        polled.slot.is_woken.store(false, Ordering::Release);
+        polled.place.is_woken.store(false, Ordering::Release);
         match polled.stream.poll_next_unpin(&mut Context::from_waker(&polled.waker)) {
             Poll::Ready(Some(item)) => {
                 match polled.stage {
@@ -203,7 +203,7 @@ impl<S: Stream + Unpin> BoundedPolling<S> {
                     }
                     Stage::Read | Stage::Slow => {}
                 }
-                polled.slot.mark();
+                polled.place.mark();
                 self.patience.renew();
                 Some(item)
             }
@@ -222,7 +222,7 @@ impl<S: Stream + Unpin> BoundedPolling<S> {
     }
 }
 
-impl<S: Stream + Unpin> Stream for BoundedPolling<S> {
+impl<S: Stream + Unpin> Stream for FirstFirst<S> {
     type Item = S::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Item>> {
@@ -254,7 +254,7 @@ mod tests {
 
     struct Streams {
         senders: Vec<Option<UnboundedSender<u32>>>,
-        all: BoundedPolling<UnboundedReceiver<u32>>,
+        all: FirstFirst<UnboundedReceiver<u32>>,
     }
 
     impl Streams {
@@ -263,7 +263,7 @@ mod tests {
             let (senders, streams): (Vec<_>, Vec<_>) = (0..count).map(|_| unbounded()).unzip();
             let senders = senders.into_iter().map(Some).collect();
             let mut streams =
-                Streams { senders, all: BoundedPolling::new(streams, read_max, patience) };
+                Streams { senders, all: FirstFirst::new(streams, read_max, patience) };
             (0..count).rev().for_each(|stream| streams.send(stream, [0]));
             for _ in 0..count {
                 assert_eq!(streams.all.next().await, Some(0));
@@ -334,7 +334,7 @@ mod tests {
     #[tokio::test]
     async fn one_that_has_not_begun_is_taken_as_it_comes() {
         let (senders, streams): (Vec<_>, Vec<_>) = (0..3).map(|_| unbounded()).unzip();
-        let mut all = BoundedPolling::new(streams, 1, LONG);
+        let mut all = FirstFirst::new(streams, 1, LONG);
         for item in [10, 11] {
             senders[1].unbounded_send(item).unwrap();
             assert_eq!(all.next().now_or_never(), Some(Some(item)));
@@ -380,7 +380,7 @@ mod tests {
                     }
                 }));
             }
-            let all = BoundedPolling::new(streams, read_max, SHORT);
+            let all = FirstFirst::new(streams, read_max, SHORT);
             let sum = all.fold(0, |sum, item| async move { sum + item }).await;
             assert_eq!(sum, 4 * (0..10_000_u64).sum::<u64>());
         }

@@ -1,4 +1,5 @@
-//! Reading from many workers at once, on a few threads.
+//! Reading from many workers at once, on a few threads: the three orders of a gateway's scans,
+//! without plans and rows.
 //!
 //! Each of N *lanes* is a thread with its own runtime and connections, and serves its share of the
 //! workers. A connection never leaves its lane. The [`Mode`] decides on the order of reading:
@@ -12,27 +13,24 @@
 //! stops the workers. Unread data is not fetched, so memory stays within
 //! [`FanInOptions::unread_bytes`].
 
-mod bounded_polling;
+mod first_first;
 mod gather;
 mod hybrid;
 mod lane;
 mod queued;
 mod sequential;
-mod times;
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use thalweg_cluster::chunks::Message;
+use thalweg_cluster::link::{LinkOptions, NodeName, UNREAD_BYTES};
+use thalweg_cluster::times::Times;
 use thalweg_env::Env;
-use thalweg_types::{Error, Result, SqlState};
-
-use crate::chunks::Message;
-use crate::link::{LinkOptions, NodeName};
+use thalweg_types::{Error, Result};
 
 use lane::Lane;
-pub use times::{Stopwatch, Times};
 
 /// The order in which lanes read; see the module's description.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,23 +48,6 @@ impl fmt::Display for Mode {
             Mode::Async => "async",
             Mode::Hybrid => "hybrid",
         })
-    }
-}
-
-impl FromStr for Mode {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Mode> {
-        match name {
-            "sync" => Ok(Mode::Sync),
-            "async" => Ok(Mode::Async),
-            "hybrid" => Ok(Mode::Hybrid),
-            _ => {
-                let message = format!("invalid value for parameter \"fan_in\": \"{name}\"");
-                Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
-                    .with_hint("Available values: sync, async, hybrid."))
-            }
-        }
     }
 }
 
@@ -112,10 +93,6 @@ pub struct FanInOptions {
     pub unread_bytes: usize,
     pub link: LinkOptions,
 }
-
-/// Default limit of unread bytes. They should fit into the processor's cache: with more, reading
-/// from 16 workers is slower.
-pub const UNREAD_BYTES: usize = 4 << 20;
 
 /// Total window of the workers that all lanes read at a time, in bytes. Measured with 16 workers on
 /// two cores: one lane that reads one worker at a time takes 1.5 times as long as with four. With
@@ -228,6 +205,3 @@ impl FanIn {
         self.lanes.len()
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use thalweg_cluster::chunks::Cutter;
+use thalweg_cluster::link::NodeName;
 use thalweg_types::Error;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::gather::{Opened, Share, whole};
 use super::{Reader, Stop};
-use crate::chunks::Cutter;
-use crate::link::NodeName;
 
 pub(super) struct Queue {
     events: Mutex<VecDeque<Event>>,

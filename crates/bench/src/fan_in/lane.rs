@@ -4,12 +4,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink};
 use thalweg_env::{Env, ThreadHandle};
 use thalweg_types::{Error, Result};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
-
-use crate::link::{LinkOptions, NodeName, ReconnectingLink};
 
 /// A lane. Dropping it ends its thread.
 pub(super) struct Lane {

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::try_join_all;
 use parking_lot::Mutex;
+use thalweg_cluster::chunks::{Cutter, MESSAGE_BYTES_MAX};
+use thalweg_cluster::link::{Answer, NodeName, ReconnectingLink, damaged};
+use thalweg_cluster::node::FETCH;
+use thalweg_cluster::times::{Stopwatch, Times};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::times::Stopwatch;
-use super::{AtATime, FanIn, Mode, Question, Reader, Stop, Times, hybrid, queued, sequential};
-use crate::chunks::{Cutter, MESSAGE_BYTES_MAX};
-use crate::link::{Answer, NodeName, ReconnectingLink, damaged};
-use crate::node::FETCH;
+use super::{AtATime, FanIn, Mode, Question, Reader, Stop, hybrid, queued, sequential};
 
 /// A worker to be asked.
-pub(super) struct PendingRequest {
+pub(super) struct Asked {
     /// Index of its question.
     pub(super) place: usize,
     link: ReconnectingLink,
@@ -30,7 +30,7 @@ pub(super) struct Opened {
     pub(super) cutter: Cutter,
 }
 
-impl PendingRequest {
+impl Asked {
     pub(super) async fn open(self, watch: &Stopwatch) -> Result<Opened> {
         let answer = self.link.call(FETCH, &self.question.message).await?;
         watch.opened();
@@ -40,7 +40,7 @@ impl PendingRequest {
 
 /// A lane's part of a query.
 pub(super) struct Share<R> {
-    pub(super) asked: Vec<PendingRequest>,
+    pub(super) asked: Vec<Asked>,
     pub(super) reader: Shared<R>,
     pub(super) watch: Arc<Stopwatch>,
     pub(super) at_a_time: AtATime,
@@ -131,11 +131,11 @@ pub(super) async fn gather<R: Reader>(
     let watch = Arc::new(Stopwatch::start(Arc::clone(&fan_in.env.clock)));
     let lanes = fan_in.lanes.len();
     let workers = questions.len();
-    let mut shares: Vec<Vec<PendingRequest>> = (0..lanes).map(|_| Vec::new()).collect();
+    let mut shares: Vec<Vec<Asked>> = (0..lanes).map(|_| Vec::new()).collect();
     for (place, question) in questions.into_iter().enumerate() {
         let lane = place % lanes;
         let link = fan_in.lanes[lane].link(&question.worker);
-        shares[lane].push(PendingRequest { place, link, question });
+        shares[lane].push(Asked { place, link, question });
     }
     let readers: Vec<Shared<R>> = (0..lanes).map(|lane| Shared::new(reader(lane))).collect();
     let queue = Arc::new(queued::Queue::new(workers));
