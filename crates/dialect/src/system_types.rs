@@ -1,4 +1,4 @@
-//! The types that only PostgreSQL's own catalog uses, and the numbers that it gives to all types.
+//! The types that only PostgreSQL's own catalog uses, and the numbers of fields' types.
 //!
 //! Arrow has none of them. A column of such a type has a plain Arrow type, and its field names the
 //! type under [`TYPE_KEY`], as for `uuid` and `json`:
@@ -18,7 +18,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as SqlType, ObjectName};
-use thalweg_types::DataType;
+use thalweg_columns::{PostgresType, TEXT, postgres_type};
+pub use thalweg_columns::{column_type_modifier, column_type_oid};
 
 use crate::types::{TYPE_KEY, column_type, from_field, respelled, sql_type};
 
@@ -55,30 +56,30 @@ pub enum Registered {
     Collation,
 }
 
-/// Each type with its name, its number and the number of its array.
-const SYSTEM_TYPES: [(SystemType, &str, u32, u32); 22] = [
-    (SystemType::Oid, "oid", 26, 1028),
-    (SystemType::Xid, "xid", 28, 1011),
-    (SystemType::Xid8, "xid8", 5069, 271),
-    (SystemType::Cid, "cid", 29, 1012),
-    (SystemType::Name, "name", 19, 1003),
-    (SystemType::Char, "char", 18, 1002),
-    (SystemType::NodeTree, "pg_node_tree", 194, 0),
-    (SystemType::AclItem, "aclitem", 1033, 1034),
-    (SystemType::AnyArray, "anyarray", 2277, 0),
-    (SystemType::Inet, "inet", 869, 1041),
-    (SystemType::Lsn, "pg_lsn", 3220, 3221),
-    (SystemType::Int2Vector, "int2vector", 22, 1006),
-    (SystemType::OidVector, "oidvector", 30, 1013),
-    (SystemType::Registered(Registered::Class), "regclass", 2205, 2210),
-    (SystemType::Registered(Registered::Type), "regtype", 2206, 2211),
-    (SystemType::Registered(Registered::Procedure), "regproc", 24, 1008),
-    (SystemType::Registered(Registered::ProcedureWithArguments), "regprocedure", 2202, 2207),
-    (SystemType::Registered(Registered::Namespace), "regnamespace", 4089, 4090),
-    (SystemType::Registered(Registered::Role), "regrole", 4096, 4097),
-    (SystemType::Registered(Registered::Operator), "regoper", 2203, 2208),
-    (SystemType::Registered(Registered::OperatorWithArguments), "regoperator", 2204, 2209),
-    (SystemType::Registered(Registered::Collation), "regcollation", 4191, 4192),
+/// Each type with its name, under which `thalweg-columns` has its numbers.
+const SYSTEM_TYPES: [(SystemType, &str); 22] = [
+    (SystemType::Oid, "oid"),
+    (SystemType::Xid, "xid"),
+    (SystemType::Xid8, "xid8"),
+    (SystemType::Cid, "cid"),
+    (SystemType::Name, "name"),
+    (SystemType::Char, "char"),
+    (SystemType::NodeTree, "pg_node_tree"),
+    (SystemType::AclItem, "aclitem"),
+    (SystemType::AnyArray, "anyarray"),
+    (SystemType::Inet, "inet"),
+    (SystemType::Lsn, "pg_lsn"),
+    (SystemType::Int2Vector, "int2vector"),
+    (SystemType::OidVector, "oidvector"),
+    (SystemType::Registered(Registered::Class), "regclass"),
+    (SystemType::Registered(Registered::Type), "regtype"),
+    (SystemType::Registered(Registered::Procedure), "regproc"),
+    (SystemType::Registered(Registered::ProcedureWithArguments), "regprocedure"),
+    (SystemType::Registered(Registered::Namespace), "regnamespace"),
+    (SystemType::Registered(Registered::Role), "regrole"),
+    (SystemType::Registered(Registered::Operator), "regoper"),
+    (SystemType::Registered(Registered::OperatorWithArguments), "regoperator"),
+    (SystemType::Registered(Registered::Collation), "regcollation"),
 ];
 
 impl SystemType {
@@ -107,7 +108,8 @@ impl SystemType {
     /// PostgreSQL's name of the type.
     #[must_use]
     pub fn name(self) -> &'static str {
-        self.row().1
+        let found = SYSTEM_TYPES.iter().find(|known| known.0 == self);
+        found.expect("every type has its row in the table").1
     }
 
     /// The name as SQL spells it.
@@ -160,9 +162,8 @@ impl SystemType {
         matches!(self, SystemType::Int2Vector | SystemType::OidVector)
     }
 
-    fn row(self) -> &'static (SystemType, &'static str, u32, u32) {
-        let found = SYSTEM_TYPES.iter().find(|known| known.0 == self);
-        found.expect("every type has its row in the table")
+    fn postgres_type(self) -> &'static PostgresType {
+        PostgresType::named(self.name()).expect("every type has its numbers")
     }
 }
 
@@ -211,69 +212,26 @@ pub fn named_type_oid(text: &str) -> Option<u32> {
 #[must_use]
 pub fn type_oid(field: &Field) -> u32 {
     if let Some(system) = SystemType::of(field) {
-        return system.row().2;
+        return system.postgres_type().oid;
     }
     match field.data_type() {
         ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => {
             array_oid(item)
         }
-        _ => from_field(field).map_or(TEXT, |data_type| numbers(&data_type).0),
+        _ => from_field(field).map_or(TEXT.oid, |data_type| column_type_oid(&data_type)),
     }
 }
 
 /// An array of arrays has the type of an array.
 fn array_oid(item: &Field) -> u32 {
     if let Some(system) = SystemType::of(item) {
-        return system.row().3;
+        return system.postgres_type().array_oid;
     }
     match item.data_type() {
         ArrowType::List(_) | ArrowType::LargeList(_) | ArrowType::FixedSizeList(_, _) => {
             type_oid(item)
         }
-        _ => from_field(item).map_or(TEXT_ARRAY, |data_type| numbers(&data_type).1),
-    }
-}
-
-const TEXT: u32 = 25;
-const TEXT_ARRAY: u32 = 1009;
-
-/// The number that PostgreSQL gives to a type of columns.
-#[must_use]
-pub fn column_type_oid(data_type: &DataType) -> u32 {
-    match data_type {
-        DataType::Array(item) => match item.as_ref() {
-            DataType::Array(_) => column_type_oid(item),
-            item => numbers(item).1,
-        },
-        plain => numbers(plain).0,
-    }
-}
-
-/// The numbers of a type, and of an array of it.
-fn numbers(data_type: &DataType) -> (u32, u32) {
-    match data_type {
-        DataType::Boolean => (16, 1000),
-        DataType::Int2 => (21, 1005),
-        DataType::Int4 => (23, 1007),
-        DataType::Int8 => (20, 1016),
-        DataType::Float4 => (700, 1021),
-        DataType::Float8 => (701, 1022),
-        DataType::Decimal { .. } => (1700, 1231),
-        DataType::Text { max_chars: None } => (TEXT, TEXT_ARRAY),
-        DataType::Text { max_chars: Some(_) } => (1043, 1015),
-        DataType::Bytea => (17, 1001),
-        DataType::Date => (1082, 1182),
-        DataType::Time => (1083, 1183),
-        DataType::Timestamp => (1114, 1115),
-        DataType::Timestamptz => (1184, 1185),
-        DataType::Interval => (1186, 1187),
-        DataType::Uuid => (2950, 2951),
-        DataType::Json => (114, 199),
-        DataType::Jsonb => (3802, 3807),
-        DataType::Array(item) => {
-            let array = column_type_oid(&DataType::Array(item.clone()));
-            (array, array)
-        }
+        _ => from_field(item).map_or(TEXT.array_oid, |of| postgres_type(&of).array_oid),
     }
 }
 
@@ -287,34 +245,19 @@ pub fn type_modifier(field: &Field) -> i32 {
     }
 }
 
-/// As [`type_modifier`], for a type of columns.
-#[must_use]
-pub fn column_type_modifier(data_type: &DataType) -> i32 {
-    /// The length of a value's header counts in.
-    const HEADER: i32 = 4;
-    match data_type {
-        DataType::Text { max_chars: Some(chars) } => {
-            i32::try_from(*chars).map_or(-1, |chars| chars + HEADER)
-        }
-        DataType::Decimal { precision, scale } => {
-            ((i32::from(*precision) << 16) | i32::from(*scale)) + HEADER
-        }
-        DataType::Array(item) => column_type_modifier(item),
-        _ => -1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use thalweg_types::DataType;
+
     use super::*;
     use crate::types::arrow_field;
 
     #[test]
     fn a_field_tells_its_type() {
-        for (system, name, oid, _) in SYSTEM_TYPES {
+        for (system, name) in SYSTEM_TYPES {
             let field = system.field("c", true);
             assert_eq!(SystemType::of(&field), Some(system), "{name}");
-            assert_eq!(type_oid(&field), oid, "{name}");
+            assert_eq!(type_oid(&field), system.postgres_type().oid, "{name}");
             assert_eq!(type_modifier(&field), -1, "{name}");
         }
     }

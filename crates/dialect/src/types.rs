@@ -1,30 +1,27 @@
 //! Three vocabularies of types and the ways between them: SQL's names as the parser gives them,
 //! Thalweg's [`DataType`], and Arrow's.
 //!
-//! Arrow has no type of its own for `uuid`, `json` and `varchar(n)`. They are strings there, and
-//! the field's metadata says under [`TYPE_KEY`] what the strings are. The metadata travels with
-//! the field through plans, so that casts and literals can be treated as PostgreSQL treats them.
+//! The map between [`DataType`] and Arrow is `thalweg-columns`. Casts and literals read the type
+//! that a field names under [`TYPE_KEY`], since Arrow has none for `uuid`, `json` and `varchar(n)`.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::Result as PlanResult;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{
     ArrayElemTypeDef, CharacterLength, DataType as SqlType, ExactNumberInfo, ObjectName,
     TimezoneInfo,
 };
-use thalweg_types::{Column, DataType, Error, Result, SqlState};
+pub use thalweg_columns::{
+    NUMERIC_DEFAULT, TYPE_KEY, arrow_field, arrow_type, column_field, from_arrow, from_field,
+    named_type,
+};
+use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::errors::external;
 use crate::parse::parse_type;
 use crate::system_types::{self, SystemType};
-
-/// The metadata key of a field that names its SQL type, where Arrow's type is less specific.
-pub const TYPE_KEY: &str = "thalweg.type";
-
-/// The precision and scale of `numeric` where none is given: the most digits that fit 128 bits.
-pub const NUMERIC_DEFAULT: (u8, i8) = (38, 10);
 
 /// Digits of a second that a value keeps: microseconds. More digits count as this many.
 const SECOND_DIGITS_MAX: u64 = 6;
@@ -312,119 +309,6 @@ fn shown(name: &ObjectName) -> String {
         None => part.value.to_ascii_lowercase(),
     });
     parts.collect::<Vec<_>>().join(".")
-}
-
-/// Arrow's type for the values of a column.
-#[must_use]
-pub fn arrow_type(data_type: &DataType) -> ArrowType {
-    match data_type {
-        DataType::Boolean => ArrowType::Boolean,
-        DataType::Int2 => ArrowType::Int16,
-        DataType::Int4 => ArrowType::Int32,
-        DataType::Int8 => ArrowType::Int64,
-        DataType::Float4 => ArrowType::Float32,
-        DataType::Float8 => ArrowType::Float64,
-        DataType::Decimal { precision: precision @ ..=38, scale } => {
-            ArrowType::Decimal128(*precision, *scale)
-        }
-        DataType::Decimal { precision, scale } => ArrowType::Decimal256(*precision, *scale),
-        DataType::Text { .. } | DataType::Uuid | DataType::Json | DataType::Jsonb => {
-            ArrowType::Utf8View
-        }
-        DataType::Bytea => ArrowType::BinaryView,
-        DataType::Date => ArrowType::Date32,
-        DataType::Time => ArrowType::Time64(TimeUnit::Microsecond),
-        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Timestamptz => ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-        DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
-        DataType::Array(item) => ArrowType::List(Arc::new(arrow_field("item", item, true))),
-    }
-}
-
-/// A field of the type, with the metadata that Arrow's own type leaves out.
-#[must_use]
-pub fn arrow_field(name: &str, data_type: &DataType, nullable: bool) -> Field {
-    let field = Field::new(name, arrow_type(data_type), nullable);
-    match data_type {
-        DataType::Uuid
-        | DataType::Json
-        | DataType::Jsonb
-        | DataType::Text { max_chars: Some(_) } => {
-            field.with_metadata([(TYPE_KEY.to_string(), data_type.to_string())].into())
-        }
-        _ => field,
-    }
-}
-
-/// The field under which a table shows a column.
-#[must_use]
-pub fn column_field(column: &Column) -> Field {
-    arrow_field(&column.name, &column.data_type, column.nullable)
-}
-
-/// The column type that takes a field's values without loss: what `CREATE TABLE AS` gives a column.
-pub fn from_field(field: &Field) -> Result<DataType> {
-    if let Some(name) = field.metadata().get(TYPE_KEY)
-        && let Some(data_type) = named_type(name)
-    {
-        return Ok(data_type);
-    }
-    from_arrow(field.data_type())
-}
-
-/// The type that [`TYPE_KEY`] names, if it is one of the types that need naming.
-#[must_use]
-pub fn named_type(name: &str) -> Option<DataType> {
-    match name {
-        "uuid" => Some(DataType::Uuid),
-        "json" => Some(DataType::Json),
-        "jsonb" => Some(DataType::Jsonb),
-        _ => {
-            let chars = name.strip_prefix("character varying(")?.strip_suffix(')')?;
-            Some(DataType::Text { max_chars: Some(chars.parse().ok()?) })
-        }
-    }
-}
-
-/// The column type that takes every value of an Arrow type.
-pub fn from_arrow(data_type: &ArrowType) -> Result<DataType> {
-    Ok(match data_type {
-        ArrowType::Boolean => DataType::Boolean,
-        ArrowType::Int8 | ArrowType::Int16 | ArrowType::UInt8 => DataType::Int2,
-        ArrowType::Int32 | ArrowType::UInt16 => DataType::Int4,
-        ArrowType::Int64 | ArrowType::UInt32 => DataType::Int8,
-        ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
-        ArrowType::Float16 | ArrowType::Float32 => DataType::Float4,
-        ArrowType::Float64 => DataType::Float8,
-        ArrowType::Decimal32(precision, scale)
-        | ArrowType::Decimal64(precision, scale)
-        | ArrowType::Decimal128(precision, scale)
-        | ArrowType::Decimal256(precision, scale) => {
-            DataType::Decimal { precision: *precision, scale: *scale }
-        }
-        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View | ArrowType::Null => {
-            DataType::Text { max_chars: None }
-        }
-        ArrowType::Binary
-        | ArrowType::LargeBinary
-        | ArrowType::BinaryView
-        | ArrowType::FixedSizeBinary(_) => DataType::Bytea,
-        ArrowType::Date32 | ArrowType::Date64 => DataType::Date,
-        ArrowType::Time32(_) | ArrowType::Time64(_) => DataType::Time,
-        ArrowType::Timestamp(_, None) => DataType::Timestamp,
-        ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
-        ArrowType::Interval(_) | ArrowType::Duration(_) => DataType::Interval,
-        ArrowType::Dictionary(_, values) => from_arrow(values)?,
-        ArrowType::RunEndEncoded(_, values) => from_field(values)?,
-        ArrowType::List(item)
-        | ArrowType::LargeList(item)
-        | ArrowType::ListView(item)
-        | ArrowType::LargeListView(item)
-        | ArrowType::FixedSizeList(item, _) => DataType::Array(Box::new(from_field(item)?)),
-        ArrowType::Struct(_) | ArrowType::Map(_, _) | ArrowType::Union(_, _) => {
-            return Err(Error::unsupported(format!("a column of the composite type {data_type}")));
-        }
-    })
 }
 
 /// The field of a parameter's values of this type; `None` for types that parameters cannot have.

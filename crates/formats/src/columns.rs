@@ -3,15 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
-
-/// The metadata key of a field that distinguishes types with the same Arrow representation.
-pub const TYPE_KEY: &str = "thalweg.type";
-/// Under [`TYPE_KEY`]: text that holds a UUID.
-pub const UUID: &str = "uuid";
-/// Under [`TYPE_KEY`]: text that holds JSON.
-pub const JSON: &str = "json";
-/// Under [`TYPE_KEY`]: JSON in its canonical text.
-pub const JSONB: &str = "jsonb";
+pub use thalweg_columns::{JSON, JSONB, TYPE_KEY, UUID};
 
 /// Microseconds since midnight in a `time`; the last value is `24:00:00`.
 pub const TIMES_OF_DAY: std::ops::RangeInclusive<i64> = 0..=86_400_000_000;

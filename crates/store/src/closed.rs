@@ -15,10 +15,10 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use thalweg_types::{RowId, TableSchema};
 
-use crate::arrow_types::arrow_schema;
 use crate::cell::{self, Cell};
 use crate::index_order::Runs;
 pub use dictionary::{Codes, Dictionary};
+use thalweg_columns::arrow_schema;
 pub use zone::Zone;
 
 /// At most 65,536 rows that never change. Columns may be shared with other chunks.

@@ -23,7 +23,6 @@
 
 #![deny(unsafe_code)]
 
-mod arrow_types;
 mod bitmap;
 mod cell;
 mod chunk;
@@ -47,7 +46,6 @@ mod tests;
 mod widen;
 mod workers;
 
-pub use arrow_types::{TYPE_METADATA, arrow_schema, arrow_type};
 pub use bitmap::Bitmap;
 pub use chunk::Chunk;
 pub use closed::{ClosedChunk, Codes, Dictionary, Zone};
@@ -60,4 +58,5 @@ pub use state::{ChunkView, PRIVATE_CHUNKS, TableState};
 pub use table::{
     Arrival, Demands, FullChunk, Piece, Placed, Put, Refusal, Refused, Table, key_text,
 };
+pub use thalweg_columns::{arrow_schema, arrow_type};
 pub use workers::{ThisThread, Workers};

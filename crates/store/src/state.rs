@@ -14,13 +14,13 @@ use arrow::datatypes::SchemaRef;
 use parking_lot::RwLock;
 use thalweg_types::{RowId, TableSchema};
 
-use crate::arrow_types::arrow_schema;
 use crate::effect::Change;
 use crate::forward::Forwards;
 use crate::index::KeyIndex;
 use crate::{Bitmap, Chunk, ClosedChunk, Identities};
 pub(crate) use moved::concurrent_update;
 use private::PrivateKeys;
+use thalweg_columns::arrow_schema;
 pub use view::ChunkView;
 
 /// The first number of private chunks, those of a transaction's own; no table gets that far.

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use thalweg_types::{ColumnId, Error, Result, TableSchema};
 
 use crate::ClosedChunk;
-use crate::arrow_types::arrow_type;
 use crate::closed::Column;
+use thalweg_columns::arrow_type;
 
 /// Builds chunks of a new schema from chunks of an old one, sharing the columns that stay.
 pub(crate) struct Widener {

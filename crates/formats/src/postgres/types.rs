@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use thalweg_columns::{NUMERIC_DEFAULT, PostgresType, TEXT, arrow_field, numeric_modifier};
 
 use crate::columns::{JSON, JSONB, UUID, storable, tagged, type_tag};
 
@@ -16,58 +17,10 @@ pub struct Type {
     pub modifier: i32,
 }
 
-/// A scalar type: its name under `TYPE_KEY` if Arrow's type is ambiguous, its object identifier,
-/// that of its array, and the size of a value. From PostgreSQL 15's `pg_type`.
-struct Known {
-    name: &'static str,
-    oid: u32,
-    array: u32,
-    size: i16,
-}
-
-/// The precision and scale that represent `numeric` without either.
-const PLAIN_NUMERIC: (u8, i8) = (38, 10);
-
-const fn known(name: &'static str, oid: u32, array: u32, size: i16) -> Known {
-    Known { name, oid, array, size }
-}
-
-const KNOWN: [Known; 31] = [
-    known("boolean", 16, 1000, 1),
-    known("bytea", 17, 1001, -1),
-    known("char", 18, 1002, 1),
-    known("name", 19, 1003, 64),
-    known("bigint", 20, 1016, 8),
-    known("smallint", 21, 1005, 2),
-    known("int2vector", 22, 1006, -1),
-    known("integer", 23, 1007, 4),
-    known("regproc", 24, 1008, 4),
-    known("text", 25, 1009, -1),
-    known("oid", 26, 1028, 4),
-    known("xid", 28, 1011, 4),
-    known("oidvector", 30, 1013, -1),
-    known("json", 114, 199, -1),
-    known("pg_node_tree", 194, 0, -1),
-    known("real", 700, 1021, 4),
-    known("double precision", 701, 1022, 8),
-    known("unknown", 705, 0, -2),
-    known("bpchar", 1042, 1014, -1),
-    known("varchar", 1043, 1015, -1),
-    known("date", 1082, 1182, 4),
-    known("time", 1083, 1183, 8),
-    known("timestamp", 1114, 1115, 8),
-    known("timestamptz", 1184, 1185, 8),
-    known("interval", 1186, 1187, 16),
-    known("numeric", 1700, 1231, -1),
-    known("regclass", 2205, 2210, 4),
-    known("regtype", 2206, 2211, 4),
-    known("record", 2249, 2287, -1),
-    known("uuid", 2950, 2951, 16),
-    known("jsonb", 3802, 3807, -1),
-];
-
-fn named(name: &str) -> &'static Known {
-    KNOWN.iter().find(|known| known.name == name).unwrap_or(&KNOWN[9])
+/// The type of this name, if results describe it as itself; otherwise `text`.
+fn named(name: &str) -> &'static PostgresType {
+    static TEXT_TYPE: PostgresType = TEXT;
+    PostgresType::named(name).filter(|known| known.size.is_some()).unwrap_or(&TEXT_TYPE)
 }
 
 impl Type {
@@ -80,7 +33,7 @@ impl Type {
             return Type { oid: array_oid(item), size: -1, modifier: -1 };
         }
         let (known, modifier) = scalar(field);
-        Type { oid: known.oid, size: known.size, modifier }
+        Type { oid: known.oid, size: known.size.unwrap_or(-1), modifier }
     }
 }
 
@@ -90,11 +43,11 @@ fn array_oid(item: &Field) -> u32 {
         DataType::List(inner) | DataType::LargeList(inner) | DataType::FixedSizeList(inner, _) => {
             array_oid(inner)
         }
-        _ => scalar(item).0.array,
+        _ => scalar(item).0.array_oid,
     }
 }
 
-fn scalar(field: &Field) -> (&'static Known, i32) {
+fn scalar(field: &Field) -> (&'static PostgresType, i32) {
     if let Some(tag) = type_tag(field) {
         if let Some(chars) = tag.strip_prefix("character varying(") {
             let chars: i32 = chars.trim_end_matches(')').parse().unwrap_or(-5);
@@ -113,7 +66,7 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
         | DataType::Decimal256(precision, scale) => {
-            return (named("numeric"), numeric_modifier(*precision, *scale));
+            return (named("numeric"), modifier_of_digits(*precision, *scale));
         }
         DataType::UInt64 => "numeric",
         DataType::Binary
@@ -137,22 +90,21 @@ fn scalar(field: &Field) -> (&'static Known, i32) {
 
 /// Precision and scale in PostgreSQL's packing; -1 for plain `numeric`, and for scales that only
 /// numbers with an exponent have.
-fn numeric_modifier(precision: u8, scale: i8) -> i32 {
-    if (precision, scale) == PLAIN_NUMERIC || scale < 0 {
-        return -1;
+fn modifier_of_digits(precision: u8, scale: i8) -> i32 {
+    match (precision, scale) == NUMERIC_DEFAULT || scale < 0 {
+        true => -1,
+        false => numeric_modifier(precision, scale),
     }
-    ((i32::from(precision) << 16) | (i32::from(scale) & 0x7ff)) + 4
 }
 
 /// The field of a parameter of this type; `None` for an unsupported type, and for `unknown`, which
 /// leaves the type open.
 #[must_use]
 pub fn field_of_oid(oid: u32) -> Option<FieldRef> {
-    if let Some(known) = KNOWN.iter().find(|known| known.oid == oid) {
-        return field_named(known.name).map(Arc::new);
+    if let Some(known) = PostgresType::numbered(oid) {
+        return field_of(known).map(Arc::new);
     }
-    let known = KNOWN.iter().find(|known| known.array == oid && known.array != 0)?;
-    let item = field_named(known.name)?.with_name("item");
+    let item = field_of(PostgresType::of_items(oid)?)?.with_name("item");
     Some(Arc::new(Field::new("", DataType::List(Arc::new(item)), true)))
 }
 
@@ -164,12 +116,12 @@ pub fn field_declared(field: &FieldRef, oid: u32) -> Option<FieldRef> {
         return Some(FieldRef::clone(field));
     }
     if let DataType::List(_) = field.data_type() {
-        let item = KNOWN.iter().find(|known| known.array == oid && known.array != 0)?.oid;
+        let item = PostgresType::of_items(oid)?.oid;
         let item = field_declared(innermost(field), item)?;
         return Some(nest(field, &item));
     }
-    let known = KNOWN.iter().find(|known| known.oid == oid)?;
-    let declared = field_named(known.name)?;
+    let known = PostgresType::numbered(oid)?;
+    let declared = field_of(known)?;
     let is_alike = match (field.data_type(), declared.data_type()) {
         (DataType::Decimal128(..) | DataType::Decimal256(..), DataType::Decimal128(..)) => true,
         (one, other) => one == other && plain_tag(field) == type_tag(&declared),
@@ -217,28 +169,9 @@ fn nest(field: &FieldRef, innermost: &FieldRef) -> FieldRef {
     }
 }
 
-fn field_named(name: &str) -> Option<Field> {
-    let plain = |data_type| Field::new("", data_type, true);
-    Some(match name {
-        "boolean" => plain(DataType::Boolean),
-        "bytea" => plain(DataType::BinaryView),
-        "smallint" => plain(DataType::Int16),
-        "integer" => plain(DataType::Int32),
-        "bigint" | "oid" | "regclass" | "regtype" | "regproc" | "xid" => plain(DataType::Int64),
-        "real" => plain(DataType::Float32),
-        "double precision" => plain(DataType::Float64),
-        "numeric" => plain(DataType::Decimal128(PLAIN_NUMERIC.0, PLAIN_NUMERIC.1)),
-        "date" => plain(DataType::Date32),
-        "time" => plain(DataType::Time64(TimeUnit::Microsecond)),
-        "timestamp" => plain(DataType::Timestamp(TimeUnit::Microsecond, None)),
-        "timestamptz" => plain(DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))),
-        "interval" => plain(DataType::Interval(IntervalUnit::MonthDayNano)),
-        "uuid" => tagged(plain(DataType::Utf8View), UUID),
-        "json" => tagged(plain(DataType::Utf8View), JSON),
-        "jsonb" => tagged(plain(DataType::Utf8View), JSONB),
-        "text" | "bpchar" | "varchar" | "char" | "name" => plain(DataType::Utf8View),
-        _ => return None,
-    })
+/// The field of parameters of this type.
+fn field_of(known: &PostgresType) -> Option<Field> {
+    known.parameter_type().map(|data_type| arrow_field("", &data_type, true))
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use thalweg_types::{Result, RowId, TableSchema};
 use super::input::{Input, put_varint};
 use super::values::{get_nulls, put_nulls};
 use super::{column, damaged, text, values};
-use crate::arrow_types::arrow_type;
 use crate::closed::{Column, Values};
 use crate::{ClosedChunk, Codes, Dictionary, Zone};
+use thalweg_columns::arrow_type;
 
 const PLAIN: u8 = 0;
 const CODES_U8: u8 = 1;

@@ -37,33 +37,51 @@ const ARROWS: &[Arrow] = &[
         why: "the log moves bytes, whatever they mean",
     },
     Arrow {
+        from: "thalweg-columns",
+        never: &["thalweg", "datafusion", "tokio"],
+        except: &["thalweg-types"],
+        why: "it maps the vocabularies of types and holds no values",
+    },
+    Arrow {
         from: "thalweg-store",
         never: &["thalweg", "datafusion", "tokio", "tonic"],
-        except: &["thalweg-types"],
+        except: &["thalweg-columns", "thalweg-types"],
         why: "the store is memory alone: no I/O, no planner, no runtime",
     },
     Arrow {
         from: "thalweg-txn",
         never: &["thalweg", "datafusion", "tokio", "tonic"],
-        except: &["thalweg-types", "thalweg-env", "thalweg-log", "thalweg-store"],
+        except: &[
+            "thalweg-columns",
+            "thalweg-types",
+            "thalweg-env",
+            "thalweg-log",
+            "thalweg-store",
+        ],
         why: "its stages are threads of their own and know no SQL",
     },
     Arrow {
         from: "thalweg-scan",
         never: &["thalweg", "datafusion", "tokio", "tonic"],
-        except: &["thalweg-types", "thalweg-env", "thalweg-store"],
+        except: &["thalweg-columns", "thalweg-types", "thalweg-env", "thalweg-store"],
         why: "it reads chunks on threads of its own and knows no plans",
     },
     Arrow {
         from: "thalweg-dialect",
         never: &["thalweg", "tonic"],
-        except: &["thalweg-types", "thalweg-env", "thalweg-features", "thalweg-formats"],
+        except: &[
+            "thalweg-columns",
+            "thalweg-types",
+            "thalweg-env",
+            "thalweg-features",
+            "thalweg-formats",
+        ],
         why: "it knows the language and how values are written, not the tables",
     },
     Arrow {
         from: "thalweg-formats",
         never: &["thalweg", "datafusion", "tonic"],
-        except: &["thalweg-types", "thalweg-env"],
+        except: &["thalweg-columns", "thalweg-types", "thalweg-env"],
         why: "it knows files, not the tables",
     },
     Arrow {
@@ -75,7 +93,14 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         from: "thalweg-sim",
         never: &["thalweg", "datafusion", "tokio", "tonic"],
-        except: &["thalweg-types", "thalweg-env", "thalweg-log", "thalweg-store", "thalweg-txn"],
+        except: &[
+            "thalweg-columns",
+            "thalweg-types",
+            "thalweg-env",
+            "thalweg-log",
+            "thalweg-store",
+            "thalweg-txn",
+        ],
         why: "what it simulates has no sockets and knows no SQL",
     },
     Arrow {
