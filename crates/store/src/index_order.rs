@@ -25,7 +25,7 @@ use arrow::array::ArrayRef;
 use thalweg_types::{DataType, Index, TableSchema, ValueOrder};
 
 use crate::cell::{self, Cell};
-use crate::{Chunk, ClosedChunk, TableState, Workers};
+use crate::{Chunk, ClosedChunk, ForkJoin, TableState};
 pub use merge::InOrder;
 pub(crate) use run::Runs;
 pub use search::{Hits, KeyRange};
@@ -86,10 +86,10 @@ impl<'a> Rows<'a> {
 /// Builds runs ahead of the searches that need them.
 impl TableState {
     /// Builds the missing runs of an index, which the table need not have yet.
-    pub fn prepare(&self, index: &Index, workers: &dyn Workers) {
+    pub fn prepare(&self, index: &Index, threads: &dyn ForkJoin) {
         let positions = self.schema().key_positions(&index.key);
         let slots = self.slots();
-        workers.run(slots.len(), &|slot| {
+        threads.run(slots.len(), &|slot| {
             search::run(&slots[slot].chunk, slots[slot].length as usize, index, &positions);
         });
     }

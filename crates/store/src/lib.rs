@@ -30,6 +30,7 @@ mod closed;
 pub mod codec;
 mod compaction;
 mod effect;
+mod fork_join;
 mod forward;
 mod identity;
 mod index;
@@ -44,13 +45,13 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod widen;
-mod workers;
 
 pub use bitmap::Bitmap;
 pub use chunk::Chunk;
 pub use closed::{ClosedChunk, Codes, Dictionary, Zone};
 pub use compaction::{Built, CompactionPlan, CompactionPolicy, plan_compaction};
 pub use effect::Effect;
+pub use fork_join::{ForkJoin, ThisThread};
 pub use identity::Identities;
 pub use index_order::{Hits, InOrder, KeyRange, is_ordered};
 pub use open::OpenChunk;
@@ -59,4 +60,3 @@ pub use table::{
     Arrival, Demands, FullChunk, Piece, Placed, Put, Refusal, Refused, Table, key_text,
 };
 pub use thalweg_columns::{arrow_schema, arrow_type};
-pub use workers::{ThisThread, Workers};

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use thalweg_store::{TableState, Workers};
+use thalweg_store::{ForkJoin, TableState};
 use thalweg_types::{Error, Index, Result};
 
 /// Threads that are started for one piece of work and end with it. The calling thread is one of
@@ -11,7 +11,7 @@ use thalweg_types::{Error, Index, Result};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Threads(pub(crate) usize);
 
-impl Workers for Threads {
+impl ForkJoin for Threads {
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let worker = || {
@@ -38,7 +38,7 @@ struct Stoppable<'a> {
     is_unwanted: &'a AtomicBool,
 }
 
-impl Workers for Stoppable<'_> {
+impl ForkJoin for Stoppable<'_> {
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         self.threads.run(pieces, &|piece| {
             if !self.is_unwanted.load(Ordering::Relaxed) {

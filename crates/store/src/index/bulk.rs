@@ -7,7 +7,7 @@ use thalweg_types::RowId;
 
 use super::{Entry, IndexInner, SHARD_SHIFT, SHARDS, spread};
 use crate::cell::KeyHashes;
-use crate::workers::Workers;
+use crate::fork_join::ForkJoin;
 
 /// The index entries of a chunk's rows, grouped by shard and in row order within it.
 pub(crate) struct ChunkEntries {
@@ -75,14 +75,14 @@ impl IndexInner {
         &mut self,
         chunks: &[ChunkEntries],
         rows: &impl KnownRows,
-        workers: &dyn Workers,
+        threads: &dyn ForkJoin,
     ) -> Result<(), RowId> {
         let insertions: Vec<Mutex<Insertion<'_>>> = self
             .shards
             .iter_mut()
             .map(|shard| Mutex::new(Insertion { shard, replaced: Vec::new(), refused: None }))
             .collect();
-        workers.run(SHARDS, &|shard| {
+        threads.run(SHARDS, &|shard| {
             let mut insertion = insertions[shard].lock();
             let entries = chunks.iter().flat_map(|chunk| chunk.of_shard(shard));
             insertion.add(entries, rows);

@@ -8,10 +8,10 @@ use thalweg_types::{Error, Result, RowId};
 use super::Table;
 use crate::cell::KeyHashes;
 use crate::effect::Change;
+use crate::fork_join::{ForkJoin, ThisThread};
 use crate::index::{ChunkEntries, KnownRows};
 use crate::previous;
 use crate::state::{Slot, StateKey};
-use crate::workers::{ThisThread, Workers};
 use crate::{Chunk, ClosedChunk, Effect};
 
 /// Number of chunks that are indexed at once. It bounds how long readers wait for the index and how
@@ -33,13 +33,13 @@ impl Table {
     pub fn append_chunks(
         &mut self,
         chunks: Vec<Arc<ClosedChunk>>,
-        workers: &dyn Workers,
+        threads: &dyn ForkJoin,
         effect: &mut Effect,
     ) -> Result<Vec<u32>> {
         let slots: Vec<Slot> =
             chunks.into_iter().map(|chunk| Slot::closed(self.take_number(), chunk)).collect();
         let numbers = slots.iter().map(|slot| slot.number).collect();
-        self.add_slots(&slots, workers, effect)?;
+        self.add_slots(&slots, threads, effect)?;
         Ok(numbers)
     }
 
@@ -47,7 +47,7 @@ impl Table {
     pub(super) fn add_slots(
         &mut self,
         slots: &[Slot],
-        workers: &dyn Workers,
+        threads: &dyn ForkJoin,
         effect: &mut Effect,
     ) -> Result<()> {
         for slot in slots {
@@ -60,7 +60,7 @@ impl Table {
         }
         let keys = Arc::clone(self.applied.keys());
         for (place, key) in keys.iter().enumerate() {
-            if let Err(row) = self.index_slots(key, slots, workers) {
+            if let Err(row) = self.index_slots(key, slots, threads) {
                 let error = self.taken(place, key, row);
                 self.withdraw_slots(&keys[..=place], slots);
                 while effect.changes.len() > mark {
@@ -78,21 +78,21 @@ impl Table {
         &self,
         key: &StateKey,
         slots: &[Slot],
-        workers: &dyn Workers,
+        threads: &dyn ForkJoin,
     ) -> Result<(), RowId> {
         let rows = IndexedRows { table: self, key };
         key.index.write().reserve(slots.iter().map(|slot| slot.live_rows() as usize).sum());
         for slots in slots.chunks(INDEXED_CHUNKS) {
             let entries: Vec<OnceLock<ChunkEntries>> =
                 slots.iter().map(|_| OnceLock::new()).collect();
-            workers.run(slots.len(), &|place| {
+            threads.run(slots.len(), &|place| {
                 entries[place].get_or_init(|| chunk_entries(key, &slots[place]));
             });
             let entries: Vec<ChunkEntries> = entries
                 .into_iter()
-                .map(|entries| entries.into_inner().expect("the workers did each piece"))
+                .map(|entries| entries.into_inner().expect("the threads did each piece"))
                 .collect();
-            key.index.write().insert_chunks(&entries, &rows, workers)?;
+            key.index.write().insert_chunks(&entries, &rows, threads)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::append::key_text;
 use crate::effect::Change;
 use crate::state::{Slot, StateKey};
 use crate::widen::Widener;
-use crate::{Chunk, ClosedChunk, Effect, TableState, Workers};
+use crate::{Chunk, ClosedChunk, Effect, ForkJoin, TableState};
 
 impl Table {
     /// Removes all rows. The table starts new indexes.
@@ -30,16 +30,16 @@ impl Table {
         &mut self,
         schema: Arc<TableSchema>,
         added: &[(ColumnId, ArrayRef)],
-        workers: &dyn Workers,
+        threads: &dyn ForkJoin,
         effect: &mut Effect,
     ) -> Result<()> {
         let widener = Widener::new(self.schema(), &schema, added)?;
         let before = self.applied.clone();
-        for (number, chunk) in self.widened(&widener, workers) {
+        for (number, chunk) in self.widened(&widener, threads) {
             self.applied.replace_chunk(number, Chunk::Closed(chunk));
         }
         self.applied.set_schema(schema);
-        if let Err(error) = self.index_new_keys(&before, workers) {
+        if let Err(error) = self.index_new_keys(&before, threads) {
             self.applied = before;
             return Err(error);
         }
@@ -53,23 +53,23 @@ impl Table {
     }
 
     /// All chunks with their numbers, with the columns of the new schema.
-    fn widened(&self, widener: &Widener, workers: &dyn Workers) -> Vec<(u32, Arc<ClosedChunk>)> {
+    fn widened(&self, widener: &Widener, threads: &dyn ForkJoin) -> Vec<(u32, Arc<ClosedChunk>)> {
         let slots = self.slots();
         let widened: Vec<OnceLock<Arc<ClosedChunk>>> =
             slots.iter().map(|_| OnceLock::new()).collect();
-        workers.run(slots.len(), &|place| {
+        threads.run(slots.len(), &|place| {
             widened[place].get_or_init(|| widener.widen(&self.closed(&slots[place])));
         });
-        let chunk = |chunk: OnceLock<_>| chunk.into_inner().expect("the workers did each piece");
+        let chunk = |chunk: OnceLock<_>| chunk.into_inner().expect("the threads did each piece");
         slots.iter().map(|slot| slot.number).zip(widened.into_iter().map(chunk)).collect()
     }
 
     /// Inserts all live rows into the indexes that the state before did not have.
-    fn index_new_keys(&self, before: &TableState, workers: &dyn Workers) -> Result<()> {
+    fn index_new_keys(&self, before: &TableState, threads: &dyn ForkJoin) -> Result<()> {
         let is_new =
             |key: &&StateKey| !before.keys().iter().any(|old| Arc::ptr_eq(&old.index, &key.index));
         for key in self.applied.keys().iter().filter(is_new) {
-            let indexed = self.index_slots(key, self.slots(), workers);
+            let indexed = self.index_slots(key, self.slots(), threads);
             indexed.map_err(|row| not_unique(&self.applied, key, row))?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use thalweg_types::{Error, Result};
 
 use super::{Placed, Table};
 use crate::state::{PRIVATE_CHUNKS, Slot};
-use crate::{Bitmap, Chunk, ClosedChunk, Effect, Workers};
+use crate::{Bitmap, Chunk, ClosedChunk, Effect, ForkJoin};
 
 /// A chunk that is restored under its former number.
 pub struct Arrival {
@@ -65,7 +65,7 @@ impl Table {
     pub fn append_chunks_at(
         &mut self,
         chunks: Vec<Arrival>,
-        workers: &dyn Workers,
+        threads: &dyn ForkJoin,
         effect: &mut Effect,
     ) -> Result<()> {
         let mut slots: Vec<Slot> = Vec::with_capacity(chunks.len());
@@ -86,7 +86,7 @@ impl Table {
         }
         let Some(last) = slots.last() else { return Ok(()) };
         self.raise_next_chunk(last.number + 1);
-        self.add_slots(&slots, workers, effect)
+        self.add_slots(&slots, threads, effect)
     }
 
     fn check_number(&self, number: u32) -> Result<()> {

@@ -8,13 +8,13 @@ use thalweg_types::{RowId, SqlState};
 use super::support::{Published, Row, batch, find, read, row, rows, schema};
 use crate::previous::CHUNKS_MAX;
 use crate::tests::random::Random;
-use crate::{Arrival, Bitmap, ClosedChunk, Effect, Table, TableState, Workers};
+use crate::{Arrival, Bitmap, ClosedChunk, Effect, ForkJoin, Table, TableState};
 
 const IDS: i64 = 400;
 
 struct Threads(usize);
 
-impl Workers for Threads {
+impl ForkJoin for Threads {
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let worker = || {
