@@ -25,6 +25,8 @@
 //! holds its transaction. Results are streams of Arrow record batches that are not buffered, so
 //! they may be of any size. An [`Appender`] loads batches without SQL.
 //!
+//! `cargo run --release -p thalweg --example prices` is a whole program.
+//!
 //! All work runs on the program's multi-threaded tokio runtime.
 
 pub use thalweg_query::{

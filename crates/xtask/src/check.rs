@@ -21,6 +21,9 @@ const LONG_MODE: &[(&str, &str)] =
 /// Names the Python that tests ask DuckDB through.
 const DUCKDB: &str = "THALWEG_DUCKDB";
 
+/// Names the PostgreSQL that generated statements are asked of, by a connection string.
+const POSTGRES: &str = "THALWEG_POSTGRES";
+
 /// Stages in any order of their threads. The second crate is there for the features that it gives
 /// third parties, so that none of them is compiled again.
 const INTERLEAVINGS: &[&str] = &[
@@ -65,7 +68,7 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
             "--workspace",
             "--all-targets",
             "--features",
-            "thalweg/bench",
+            "thalweg-program/bench",
             "--",
             "-D",
             "warnings",
@@ -78,6 +81,9 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
     }
     if length == Length::Long && python_with_duckdb().is_none() {
         step("no DuckDB here: tests leave it out");
+    }
+    if length == Length::Long && std::env::var_os(POSTGRES).is_none() {
+        step("THALWEG_POSTGRES names no PostgreSQL: a test leaves it out");
     }
     cargo(root, &test, length)?;
     cargo(root, INTERLEAVINGS, length)?;

@@ -110,6 +110,12 @@ const ARROWS: &[Arrow] = &[
         why: "it carries plans and rows, whoever asked for them",
     },
     Arrow {
+        from: "thalweg",
+        never: &["thalweg-server", "thalweg-bench", "tonic", "axum", "tpchgen"],
+        except: &[],
+        why: "a program that embeds the database needs no server",
+    },
+    Arrow {
         from: "thalweg-query",
         never: &["tonic"],
         except: &[],
@@ -119,7 +125,7 @@ const ARROWS: &[Arrow] = &[
 
 /// The only crates that may depend on a crate.
 const USED_BY: &[(&str, &[&str])] =
-    &[("thalweg-bench", &["thalweg"]), ("thalweg-sim", &[]), ("xtask", &[])];
+    &[("thalweg-bench", &["thalweg-program"]), ("thalweg-sim", &[]), ("xtask", &[])];
 
 /// The lock file may have one version of each of these: two versions would not understand each
 /// other's types.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int32Type, Int64Type};
-use thalweg_store::{ClosedChunk, Effect, Table, TableState, arrow_schema};
+use thalweg_store::{ClosedChunk, Effect, Table, TableState};
 use thalweg_types::{Result, SqlState};
 
 use super::model::{self, Answer, Value};

@@ -4,4 +4,4 @@ mod answers;
 mod model;
 mod table;
 
-pub(crate) use table::{Random, schema, table};
+pub(crate) use table::{Random, schema};
