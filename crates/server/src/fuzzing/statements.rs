@@ -17,7 +17,7 @@ const FORMS: [[&str; 4]; 40] = [
     ["SELECT ", "ROW(", "1", ")"],
     ["SELECT ", "abs(", "1", ")"],
     ["SELECT ", "CASE WHEN true THEN ", "1", " END"],
-    ["SELECT ", "CASE ", "WHEN true THEN 1", " END"],
+    ["SELECT ", "CASE ", "1", " WHEN 1 THEN 1 END"],
     ["SELECT ", "EXISTS (SELECT ", "1", ")"],
     ["SELECT ", "1 IN (SELECT ", "1", ")"],
     ["SELECT ", "NOT ", "true", ""],

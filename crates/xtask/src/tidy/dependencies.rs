@@ -320,8 +320,10 @@ mod tests {
 
     #[test]
     fn only_the_program_uses_the_benchmarks() {
-        let graph =
-            graph(&[("thalweg", "thalweg-bench", None), ("thalweg-query", "thalweg-bench", None)]);
+        let graph = graph(&[
+            ("thalweg-program", "thalweg-bench", None),
+            ("thalweg-query", "thalweg-bench", None),
+        ]);
         let messages: Vec<String> = graph.users().iter().map(Violation::to_string).collect();
         assert_eq!(messages, ["thalweg-query:1: thalweg-query must not depend on thalweg-bench"]);
     }

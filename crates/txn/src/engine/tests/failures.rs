@@ -26,7 +26,10 @@ struct GatedDisk {
 #[derive(Default)]
 struct Gate {
     shut: Mutex<bool>,
+    /// True if the position of the last sync of the log is in the head records.
+    is_recorded: Mutex<bool>,
     changed: Condvar,
+    recorded: Condvar,
 }
 
 impl Gate {
@@ -41,11 +44,25 @@ impl Gate {
             self.changed.wait(&mut shut);
         }
     }
+
+    fn record(&self, is_recorded: bool) {
+        *self.is_recorded.lock() = is_recorded;
+        self.recorded.notify_all();
+    }
+
+    /// Waits for the head record of the last group, which is written after its acknowledgement.
+    fn wait_for_heads(&self) {
+        let mut is_recorded = self.is_recorded.lock();
+        while !*is_recorded {
+            self.recorded.wait(&mut is_recorded);
+        }
+    }
 }
 
 struct GatedFile {
     file: Arc<dyn File>,
     gate: Arc<Gate>,
+    holds_heads: bool,
 }
 
 impl File for GatedFile {
@@ -55,10 +72,17 @@ impl File for GatedFile {
 
     fn write_all_vectored_at(&self, parts: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         self.gate.pass();
-        self.file.write_all_vectored_at(parts, offset)
+        self.file.write_all_vectored_at(parts, offset)?;
+        if self.holds_heads {
+            self.gate.record(true);
+        }
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if !self.holds_heads {
+            self.gate.record(false);
+        }
         self.file.sync_data()
     }
 
@@ -82,7 +106,8 @@ impl File for GatedFile {
 impl FileSystem for GatedDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, mode)?;
-        Ok(Arc::new(GatedFile { file, gate: Arc::clone(&self.gate) }))
+        let holds_heads = path.ends_with("HEADS");
+        Ok(Arc::new(GatedFile { file, gate: Arc::clone(&self.gate), holds_heads }))
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
@@ -143,6 +168,8 @@ impl Bench {
         engine.commit_and_wait(write_set, Durability::Fsync).unwrap();
         let bench = Bench { env, disk, gate, engine, table };
         bench.commit(&bench.insert(0)).unwrap();
+        // Faults are placed by the number of operations, so none may be under way.
+        bench.gate.wait_for_heads();
         bench
     }
 
