@@ -88,10 +88,12 @@ fn files(root: &Path) -> Result<Vec<File>, String> {
             let entry = entry.map_err(failed)?;
             let path = entry.path();
             let name = entry.file_name();
+            // In a linked worktree, `.git` is a file.
+            if name == "target" || name == ".git" || name == "__pycache__" {
+                continue;
+            }
             if entry.file_type().map_err(failed)?.is_dir() {
-                if name != "target" && name != ".git" && name != "__pycache__" {
-                    directories.push(path);
-                }
+                directories.push(path);
                 continue;
             }
             // Whatever is not text (Parquet files, say) has no lines to check.
