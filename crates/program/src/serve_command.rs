@@ -68,9 +68,10 @@ pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) ->
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
-    if let Err(error) = thalweg_server::install_log(&settings.log) {
-        return report::usage(&[error]);
-    }
+    let _log = match thalweg_server::install_log(&settings.log) {
+        Ok(log) => log,
+        Err(error) => return report::usage(&[error]),
+    };
     thalweg_server::raise_descriptor_limit();
     let watched = std::io::stderr().is_terminal();
     let progress = watched.then(|| Arc::new(ProgressBars::new()) as Arc<dyn Progress>);

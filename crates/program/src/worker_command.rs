@@ -75,9 +75,10 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
-    if let Err(error) = thalweg_server::install_log(&settings.log) {
-        return report::usage(&[error]);
-    }
+    let _log = match thalweg_server::install_log(&settings.log) {
+        Ok(log) => log,
+        Err(error) => return report::usage(&[error]),
+    };
     // Must precede the first thread: later threads inherit the cores of the first one.
     if let Err(error) = keep_to(&arguments.cores) {
         return report::usage(&[error]);

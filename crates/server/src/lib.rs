@@ -36,4 +36,4 @@ pub use config::{
 };
 pub use host::{raise_descriptor_limit, warn_of_access};
 pub use listen::{Addresses, Server};
-pub use trace::install as install_log;
+pub use trace::{LogGuard, install as install_log};

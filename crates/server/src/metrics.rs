@@ -22,6 +22,7 @@ mod sockets;
 mod stages;
 
 use crate::connections::FrontEnd;
+use crate::trace::lines_dropped;
 use crate::web::Kind;
 use plans::PlanMetrics;
 pub(crate) use records::RecordMetrics;
@@ -142,6 +143,7 @@ pub(crate) struct Metrics {
     http_calls: SocketCalls,
     memory_bytes: Gauge,
     log_bytes: Gauge,
+    log_lines_dropped: Counter,
 }
 
 struct FrontEndMetrics {
@@ -176,6 +178,7 @@ impl Metrics {
                 http_calls: SocketCalls::new("http"),
                 memory_bytes: gauge!("thalweg_tables_memory_bytes"),
                 log_bytes: gauge!("thalweg_log_bytes"),
+                log_lines_dropped: counter!("thalweg_log_lines_dropped_total"),
             }
         });
         Arc::new(metrics)
@@ -191,6 +194,7 @@ impl Metrics {
     fn page(&self, (memory_bytes, log_bytes): (u64, u64), figures: &PipelineTotals) -> String {
         self.memory_bytes.set(memory_bytes as f64);
         self.log_bytes.set(log_bytes as f64);
+        self.log_lines_dropped.absolute(lines_dropped());
         self.stages.set(figures);
         let mut page = self.page.render();
         page.push_str(&stages::syncs(figures));
@@ -259,6 +263,10 @@ fn describe() {
     describe_counter!("thalweg_errors_total", "Errors told to clients, by class of SQLSTATE.");
     describe_gauge!("thalweg_tables_memory_bytes", "Memory that tables take.");
     describe_gauge!("thalweg_log_bytes", "Size of the log since its last checkpoint.");
+    describe_counter!(
+        "thalweg_log_lines_dropped_total",
+        "Lines of the process's log that were dropped: standard error was not read fast enough."
+    );
     SocketCalls::describe();
 }
 

@@ -2,12 +2,14 @@
 //! statement, enforces the size limit of its result, exports it as a span, and logs it with its
 //! plan if it was slow.
 
+mod queue;
 mod spans;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use thalweg_env::Env;
 use thalweg_query::{Database, without_passwords};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::Semaphore;
@@ -18,6 +20,9 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::config::{LogConfig, ServerConfig};
 use crate::connections::FrontEnd;
 use crate::metrics::{Metrics, Running, StatementKind, name_of};
+pub use queue::LogGuard;
+use queue::LogQueue;
+pub(crate) use queue::lines_dropped;
 pub(crate) use spans::check_endpoint;
 use spans::{Spans, StatementSpan};
 
@@ -28,14 +33,22 @@ const PLAN_BYTES_MAX: usize = 64 << 10;
 /// Time limit for planning a slow statement again, as a value of `statement_timeout`.
 const PLAN_TIMEOUT: &str = "1s";
 
-/// Sends the process's log to the standard error stream.
+/// Sends the process's log to the standard error stream, which a thread of its own writes. Dropping
+/// the guard waits until it is written, for a short time.
 ///
 /// # Errors
-/// If the filter cannot be read, or the process logs already.
-pub fn install(config: &LogConfig) -> Result<()> {
-    let subscriber = subscriber(config.json, filter(config)?, std::io::stderr);
-    tracing::subscriber::set_global_default(subscriber)
-        .map_err(|error| Error::internal("the process logs already").with_source(error))
+/// Where the filter cannot be read, the process logs already, or the system refuses a thread.
+pub fn install(config: &LogConfig) -> Result<LogGuard> {
+    let filter = filter(config)?;
+    let started = LogQueue::start(&Env::real(), std::io::stderr(), config.json);
+    // The thread ends with the process, even where the stream blocks it.
+    let (queue, guard, _) = started.map_err(|error| {
+        let message = "the system refused a thread for the log";
+        Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message).with_source(error)
+    })?;
+    tracing::subscriber::set_global_default(subscriber(config.json, filter, queue))
+        .map_err(|error| Error::internal("the process logs already").with_source(error))?;
+    Ok(guard)
 }
 
 /// Parses the log's filter.
