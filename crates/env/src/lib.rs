@@ -34,5 +34,5 @@ pub use metered::{Metered, thread_net_bytes};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;
-pub use simulated::{Fault, Lie, SECTOR, SimulatedDisk};
+pub use simulated::{DiskCondition, Fault, Lie, SECTOR, SimulatedDisk};
 pub use threads::{RealThreads, ThreadHandle, ThreadNumber, Threads};

@@ -119,7 +119,13 @@ impl DataDirectory {
         self.heads.look_for_directory(&*env.files);
     }
 
-    /// Converts a directory of format version 1 to this version, after its log was read and opened.
+    /// # Errors
+    /// If the directory went away under the running process.
+    pub fn check_present(&self) -> Result<()> {
+        self.heads.check_present()
+    }
+
+    /// Makes a directory of format version 1 one of this version. Its log was read, and is open.
     pub(crate) fn convert(&self, env: &Env) -> Result<()> {
         self.heads.create(&*env.files, &self.path)?;
         write_format(env, &self.path, self.database_id)

@@ -201,7 +201,31 @@ impl LogWriter {
         self.poison.is_some()
     }
 
-    /// Size of all segments, in bytes.
+    /// Whether the data directory went away under the running process.
+    #[must_use]
+    pub fn is_directory_gone(&self) -> bool {
+        self.heads.check_present().is_err()
+    }
+
+    /// Finds out whether the disk takes writes: writes zeros behind the end, as small appends do,
+    /// and syncs them.
+    ///
+    /// # Errors
+    /// If the disk takes no writes, or the log failed for good.
+    pub fn probe(&mut self) -> Result<()> {
+        self.check_sound()?;
+        let end = self.active.end;
+        if let Err(error) = self.active.file.write_all_at(&ZEROS, end) {
+            return Err(self.cut_back(error));
+        }
+        self.active.prepared = self.active.prepared.max(end + ZEROS.len() as u64);
+        let synced = self.active.file.sync_data();
+        self.or_poison(synced, "sync")?;
+        self.is_durable();
+        Ok(())
+    }
+
+    /// The size of all segments.
     #[must_use]
     pub fn bytes_on_disk(&self) -> u64 {
         self.older.iter().map(|segment| segment.bytes).sum::<u64>() + self.active.end

@@ -10,8 +10,8 @@ use thalweg_dialect::statement_control::StatementsMemory;
 use thalweg_env::{Env, MemoryWatch, ReclaimableMemory};
 use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
-    Durability, Engine, NoProgress, Options, PipelineTotals, Progress, Role, RoleId, Transaction,
-    WriteSet,
+    Durability, DurablePosition, Engine, NoProgress, Options, PipelineTotals, Progress, Role,
+    RoleId, StorageHealth, Transaction, WriteSet,
 };
 use thalweg_types::{Error, Result};
 
@@ -148,7 +148,24 @@ impl Database {
         self.shared.engine.figures()
     }
 
-    /// Counters of the plan cache since the database was opened.
+    /// How far the log is durable; `None` for a database in memory.
+    #[must_use]
+    pub fn durable_position(&self) -> Option<DurablePosition> {
+        self.shared.engine.durable_position()
+    }
+
+    /// Reads [`Database::durable_position`] without keeping the database open.
+    pub fn position_reader(&self) -> impl Fn() -> Option<DurablePosition> + Send + Sync + use<> {
+        self.shared.engine.position_reader()
+    }
+
+    /// Whether the storage works. A database in memory has no faults.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<StorageHealth> {
+        self.shared.engine.storage()
+    }
+
+    /// What the cache of plans has done since the database was opened.
     #[must_use]
     pub fn plan_figures(&self) -> PlanCacheMetrics {
         self.shared.plans.figures()

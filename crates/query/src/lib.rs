@@ -106,9 +106,10 @@ pub use task::reconfigured;
 pub use thalweg_dialect::parse::{may_hold_password, without_passwords};
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
-    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, Failing, KeyedChange, KeyedRows, Patch,
-    PipelineTotals, Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret, StageTotals,
-    Unit, Written, fingerprint,
+    AcknowledgeRows, BOOTSTRAP_ROLE, Durability, DurablePosition, Failing, KeyedChange, KeyedRows,
+    Patch, PipelineTotals, Progress, Put, Role, RowFailure, RowGroup, SYNC_MICROS, Secret,
+    StageTotals, StorageChange, StorageFault, StorageHealth, StorageReason, Unit, Written,
+    fingerprint,
 };
 pub use workers::{
     AtomicScope, Definition, DefinitionQuorum, FanIn, Gathering, Holders, KeySearch, KeyedWriter,

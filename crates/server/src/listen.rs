@@ -21,6 +21,7 @@ use crate::connections::Connections;
 use crate::metrics::Metrics;
 use crate::postgres;
 use crate::shared::{Shared, Stage};
+use crate::storage::log_storage_faults;
 use crate::tls::Tls;
 use crate::trace::Observer;
 use crate::unauthenticated::Unauthenticated;
@@ -65,37 +66,10 @@ impl Server {
         let wanted = [config.listen.postgres(), config.listen.grpc(), config.listen.http()];
         let policy = Policy::new(config.auth.method, &wanted)?;
         let tls = Tls::load(&config.tls)?;
-        if tls.is_none() && !config.listen.address.to_canonical().is_loopback() {
-            tracing::warn!("without tls.certificate, what goes to and fro can be read on the way");
-        }
+        warn_of_plain_text(&config, tls.as_ref());
+        log_storage_faults(&database);
         let administrator_password = administrator_password(&database, policy).await?;
-        let limits = &config.limits;
-        let metrics = Metrics::new();
-        let observer = Observer::new(&metrics, &database, &config)?;
-        let unauthenticated = Unauthenticated::new(limits.connections.saturating_add(SPARE));
-        let connections = most_connections(unauthenticated.sockets_max()).min(limits.connections);
-        if connections < limits.connections {
-            let (wanted, hint) = (limits.connections, "raise the limit of open files (ulimit -n)");
-            tracing::warn!(
-                connections,
-                wanted,
-                hint,
-                "there are fewer connections than configured"
-            );
-        }
-        let shared = Arc::new(Shared {
-            users: Arc::new(Users::new(database.clone(), limits.startup_timeout())),
-            policy,
-            tls,
-            connections: Connections::new(connections, Arc::clone(&database.env().clock)),
-            unauthenticated,
-            admission: Admission::new(limits.statements, limits.queue_timeout()),
-            metrics,
-            observer,
-            stage: watch::Sender::new(Stage::Serving),
-            database,
-            config,
-        });
+        let shared = shared(config, database, policy, tls)?;
         shared.database.surround(Arc::clone(&shared.connections) as _);
         let postgres = bind(shared.config.listen.postgres())?;
         let grpc = bind(shared.config.listen.grpc())?;
@@ -147,8 +121,45 @@ impl Server {
     }
 }
 
-/// Maximum number of connections for a number of sockets. Some sockets stay free for clients that
-/// are refused.
+/// Warns where passwords and rows travel unencrypted beyond this machine.
+pub(crate) fn warn_of_plain_text(config: &ServerConfig, tls: Option<&Tls>) {
+    if tls.is_none() && !config.listen.address.to_canonical().is_loopback() {
+        tracing::warn!("without tls.certificate, what goes to and fro can be read on the way");
+    }
+}
+
+/// What the front ends of a server over a database share.
+pub(crate) fn shared(
+    config: ServerConfig,
+    database: Database,
+    policy: Policy,
+    tls: Option<Tls>,
+) -> Result<Arc<Shared>> {
+    let limits = &config.limits;
+    let metrics = Metrics::new();
+    let observer = Observer::new(&metrics, &database, &config)?;
+    let unauthenticated = Unauthenticated::new(limits.connections.saturating_add(SPARE));
+    let connections = most_connections(unauthenticated.sockets_max()).min(limits.connections);
+    if connections < limits.connections {
+        let (wanted, hint) = (limits.connections, "raise the limit of open files (ulimit -n)");
+        tracing::warn!(connections, wanted, hint, "there are fewer connections than configured");
+    }
+    Ok(Arc::new(Shared {
+        users: Arc::new(Users::new(database.clone(), limits.startup_timeout())),
+        policy,
+        tls,
+        connections: Connections::new(connections, Arc::clone(&database.env().clock)),
+        unauthenticated,
+        admission: Admission::new(limits.statements, limits.queue_timeout()),
+        metrics,
+        observer,
+        stage: watch::Sender::new(Stage::Serving),
+        database,
+        config,
+    }))
+}
+
+/// How many connections there may be with so many sockets: clients that are refused need some.
 fn most_connections(sockets: usize) -> usize {
     sockets.saturating_sub(SPARE).max(sockets * 3 / 4).max(1)
 }
@@ -158,7 +169,7 @@ async fn pause() {
     tokio::time::sleep(DRAIN_POLL).await;
 }
 
-fn bind(address: SocketAddr) -> Result<TcpListener> {
+pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener> {
     listener(address).map_err(|error| {
         let message = format!("cannot listen on {address}: {error}");
         Error::new(SqlState::OBJECT_IN_USE, message)
@@ -180,7 +191,7 @@ pub(crate) fn can_listen_on(address: IpAddr) -> io::Result<()> {
     socket.bind(SocketAddr::new(address, 0))
 }
 
-fn local(listener: &TcpListener) -> Result<SocketAddr> {
+pub(crate) fn local(listener: &TcpListener) -> Result<SocketAddr> {
     listener
         .local_addr()
         .map_err(|error| Error::internal(format!("a port has no address: {error}")))

@@ -20,6 +20,7 @@ mod plans;
 mod records;
 mod sockets;
 mod stages;
+mod storage;
 
 use crate::connections::FrontEnd;
 use crate::trace::lines_dropped;
@@ -28,6 +29,7 @@ use plans::PlanMetrics;
 pub(crate) use records::RecordMetrics;
 pub(crate) use sockets::{Counted, SocketCalls};
 use stages::StageMetrics;
+use storage::StorageMetrics;
 
 const FRONT_ENDS: [FrontEnd; 4] =
     [FrontEnd::Postgres, FrontEnd::Flight, FrontEnd::Http, FrontEnd::Records];
@@ -139,6 +141,7 @@ pub(crate) struct Metrics {
     records: RecordMetrics,
     stages: StageMetrics,
     plans: PlanMetrics,
+    storage: StorageMetrics,
     grpc_calls: SocketCalls,
     http_calls: SocketCalls,
     memory_bytes: Gauge,
@@ -174,6 +177,7 @@ impl Metrics {
                 records: RecordMetrics::new(),
                 stages: StageMetrics::new(),
                 plans: PlanMetrics::new(),
+                storage: StorageMetrics::new(),
                 grpc_calls: SocketCalls::new("grpc"),
                 http_calls: SocketCalls::new("http"),
                 memory_bytes: gauge!("thalweg_tables_memory_bytes"),
@@ -184,11 +188,21 @@ impl Metrics {
         Arc::new(metrics)
     }
 
-    /// The page that Prometheus scrapes.
-    pub(crate) fn render(&self, database: &Database) -> String {
-        self.plans.set(database.plan_figures());
-        self.plans.set_planning(database.planning_figures());
-        self.page(database.size(), &database.figures())
+    /// The page that Prometheus reads.
+    ///
+    /// Several databases of a process are counted together. They have their planning threads, and
+    /// so their plans, in common.
+    pub(crate) fn render(&self, databases: &[Database]) -> String {
+        if let Some(database) = databases.first() {
+            self.plans.set(database.plan_figures());
+            self.plans.set_planning(database.planning_figures());
+        }
+        let faults = databases.iter().flat_map(|database| database.storage().faults());
+        self.storage.set(&faults.collect::<Vec<_>>());
+        let sizes = databases.iter().map(Database::size);
+        let size = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+        let figures = databases.iter().map(Database::figures);
+        self.page(size, &figures.fold(PipelineTotals::default(), PipelineTotals::plus))
     }
 
     fn page(&self, (memory_bytes, log_bytes): (u64, u64), figures: &PipelineTotals) -> String {

@@ -1,12 +1,16 @@
 //! HTTP over a real socket, by hand.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::ipc::reader::StreamReader;
 use serde_json::{Value, json};
+use thalweg_env::{DiskCondition, Env};
 use thalweg_query::Database;
 use thalweg_server::auth::AuthConfig;
-use thalweg_server::{Server, ServerConfig};
+use thalweg_server::{Monitor, Ready, Server, ServerConfig};
+use thalweg_types::{Error, SqlState};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -18,10 +22,15 @@ async fn server(method: AuthConfig) -> Server {
     started(config).await
 }
 
-async fn started(mut config: ServerConfig) -> Server {
+fn anywhere(mut config: ServerConfig) -> ServerConfig {
     config.listen.grpc_port = 0;
     config.listen.postgres_port = 0;
     config.listen.http_port = 0;
+    config
+}
+
+async fn started(config: ServerConfig) -> Server {
+    let config = anywhere(config);
     let database = Database::in_memory().unwrap();
     let mut session = database.session();
     session.execute("CREATE ROLE eve LOGIN PASSWORD 'secret'").await.unwrap();
@@ -107,6 +116,85 @@ async fn health_and_metrics_are_told() {
         assert!(page.text().lines().any(|found| found == line), "{line}\n{}", page.text());
     }
     assert!(page.text().contains("\nthalweg_tables_memory_bytes "));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_whose_storage_fails_is_not_ready_until_it_has_recovered() {
+    let (env, disk, clock) = Env::simulated(3);
+    let database = Database::builder().env(env).directory("/data/database").open().unwrap();
+    let mut session = database.session();
+    session.execute("CREATE TABLE t (n bigint PRIMARY KEY)").await.unwrap();
+    let server = Server::start(anywhere(ServerConfig::default()), database).await.unwrap();
+    let healthy = |page: &str, reason: &str, is_healthy: u8| {
+        let line = format!("thalweg_storage_healthy{{reason=\"{reason}\"}} {is_healthy}");
+        assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+    };
+    assert_eq!(get(&server, "/health/ready").await.text(), "ready\n");
+    healthy(get(&server, "/metrics").await.text(), "disk_full", 1);
+    disk.set_condition(DiskCondition::Full);
+    session.execute("INSERT INTO t VALUES (1)").await.unwrap_err();
+    let told = get(&server, "/health/ready").await;
+    assert_eq!(told.status, 503);
+    assert!(told.text().contains("disk_full: the disk is full"), "{}", told.text());
+    assert!(!told.text().contains("/data"), "anybody may ask: {}", told.text());
+    healthy(get(&server, "/metrics").await.text(), "disk_full", 0);
+    assert_eq!(get(&server, "/health/live").await.status, 200);
+    disk.set_condition(DiskCondition::Healthy);
+    // Nobody writes: the database tries by itself.
+    let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+    while get(&server, "/health/ready").await.text() != "ready\n" {
+        clock.advance(std::time::Duration::from_secs(2));
+        ticks.tick().await;
+    }
+    healthy(get(&server, "/metrics").await.text(), "disk_full", 1);
+    session.execute("INSERT INTO t VALUES (1)").await.unwrap();
+    // A checkpoint that failed refuses no writes.
+    disk.set_condition(DiskCondition::FailingSyncs);
+    session.execute("CHECKPOINT").await.unwrap_err();
+    let told = get(&server, "/health/ready").await;
+    assert_eq!(told.status, 200);
+    assert!(told.text().contains("checkpoint_failed: "), "{}", told.text());
+    healthy(get(&server, "/metrics").await.text(), "checkpoint_failed", 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_serves_no_clients_has_health_and_metrics_alone() {
+    let databases = || vec![Database::in_memory().unwrap(), Database::in_memory().unwrap()];
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let ready: Ready = {
+        let is_ready = Arc::clone(&is_ready);
+        Arc::new(move || match is_ready.load(Ordering::Relaxed) {
+            true => Ok(()),
+            false => Err(Error::new(SqlState::CANNOT_CONNECT_NOW, "not yet")),
+        })
+    };
+    let config = anywhere(ServerConfig::default());
+    let monitor = Monitor::start(config, databases(), Arc::clone(&ready)).unwrap();
+    let get = async |path: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n");
+        call(monitor.address(), &head, "").await
+    };
+    assert_eq!(get("/health/live").await.status, 200);
+    let told = get("/health/ready").await;
+    assert_eq!((told.status, told.text()), (503, "not yet\n"));
+    is_ready.store(true, Ordering::Relaxed);
+    assert_eq!(get("/health/ready").await.text(), "ready\n");
+    assert!(get("/metrics").await.text().contains("thalweg_storage_healthy"));
+    assert_eq!(get("/sql").await.status, 404);
+    // The rules are a server's.
+    let mut config = anywhere(ServerConfig::default());
+    config.listen.address = [0, 0, 0, 0].into();
+    config.auth.method = AuthConfig::Trust;
+    assert!(Monitor::start(config.clone(), databases(), Arc::clone(&ready)).is_err());
+    config.auth.method = AuthConfig::Auto;
+    let monitor = Monitor::start(config, databases(), ready).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], monitor.address().port()));
+    let get = async |path: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n");
+        call(address, &head, "").await
+    };
+    assert_eq!(get("/metrics").await.status, 401);
+    assert_eq!(get("/health/ready").await.status, 200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

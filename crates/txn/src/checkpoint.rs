@@ -19,6 +19,7 @@ use crate::parallel::{self, Threads};
 use crate::progress::{Progress, Unit};
 use crate::published::Snapshot;
 use crate::record::{bitmap_bytes, bitmap_of};
+use crate::storage_health::{Part, StorageReason};
 use crate::transaction_stage::Request;
 
 const CATALOG_SECTION: u32 = 1;
@@ -59,6 +60,10 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
         took: Some(shared.env.clock.monotonic().saturating_sub(began)),
         failure: written.as_ref().err().map(error_line),
     });
+    match &written {
+        Ok(()) => shared.storage.works(Part::Checkpoint),
+        Err(error) => shared.storage.failed(StorageReason::CheckpointFailed, error, false),
+    }
     written?;
     let _ = shared.requests.send(Request::RemoveBefore(log_from));
     let due = shared.options.checkpoint_bytes.max(bytes / CHECKPOINT_SHARE);

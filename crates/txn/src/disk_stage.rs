@@ -18,6 +18,7 @@ use crate::record::{GROUP_RECORD, STAGED_RECORD};
 use crate::stage::{Inlet, Stage};
 use crate::stage_queues::{Receiver, Sender};
 use crate::staging::{Closing, StagingArea};
+use crate::storage_health::{Part, StorageHealth, StorageReason};
 use crate::transaction_stage::Request;
 use crate::waiter::Waiter;
 
@@ -35,7 +36,9 @@ pub(crate) enum DiskCommand {
     RemoveBefore(Lsn),
     /// Asks how many bytes `RemoveBefore` would free.
     BytesBefore(Lsn, Sender<u64>),
-    /// Ends the failed state: returns every group that was refused, in order.
+    /// Finds out whether a log that failed takes writes again.
+    ProbeLog,
+    /// Ends the state of failure: hands back every group that was refused, in order.
     Resume(Sender<Vec<PendingGroup>>),
     Close(Sender<Result<()>>),
 }
@@ -68,9 +71,13 @@ pub(crate) struct DiskStage {
     refused: Vec<PendingGroup>,
     /// The error for which groups are being refused.
     failure: Option<Error>,
+    storage: Arc<StorageHealth>,
+    /// Whether the log's last write failed.
+    is_log_faulty: bool,
     /// The last group in the log, for records that are not groups.
     last_lsn: Lsn,
     log_bytes: Arc<AtomicU64>,
+    durable_lsn: Arc<AtomicU64>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
 }
@@ -124,8 +131,11 @@ impl DiskStage {
             transactions: Arc::clone(&shared.requests),
             refused: Vec::new(),
             failure: None,
+            storage: Arc::clone(&shared.storage),
+            is_log_faulty: false,
             last_lsn,
             log_bytes: Arc::clone(&shared.log_bytes),
+            durable_lsn: Arc::clone(&shared.durable_lsn),
             clock: Arc::clone(&shared.env.clock),
             counters: Arc::clone(&shared.counters),
         }
@@ -197,6 +207,8 @@ impl DiskStage {
         let written = self.append(&groups, &staged, bytes).and_then(|()| self.sync(must_sync));
         if written.is_err() {
             lose(&staged);
+        } else if self.is_log_faulty && bytes > 0 {
+            self.note_log_works();
         }
         self.conclude(groups, written);
         if let Some(log) = &mut self.log {
@@ -239,15 +251,47 @@ impl DiskStage {
                 let began = self.clock.monotonic();
                 log.sync()?;
                 self.counters.synced(self.clock.monotonic() - began);
+                self.durable_lsn.store(self.last_lsn.0, Ordering::Release);
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
+    /// Reports that the log failed. Returns whether it takes no more writes until a restart.
+    fn note_log_failed(&mut self, error: &Error) -> bool {
+        let Some(log) = &self.log else { return false };
+        let permanent = log.is_poisoned();
+        if log.is_directory_gone() {
+            self.storage.failed(StorageReason::DirectoryGone, error, true);
+        } else {
+            self.is_log_faulty = true;
+            self.storage.failed(StorageReason::of_log(error), error, permanent);
+        }
+        permanent
+    }
+
+    fn note_log_works(&mut self) {
+        self.is_log_faulty = false;
+        self.storage.works(Part::Log);
+    }
+
+    /// Finds out whether a log that failed takes writes again. Clients may write nothing meanwhile:
+    /// they are sent elsewhere while the server is not ready.
+    fn probe(&mut self) {
+        if !self.is_log_faulty || self.failure.is_some() {
+            return;
+        }
+        let Some(log) = &mut self.log else { return };
+        match log.probe() {
+            Ok(()) => self.note_log_works(),
+            Err(error) => drop(self.note_log_failed(&error)),
+        }
+    }
+
     fn conclude(&mut self, groups: Vec<PendingGroup>, written: Result<()>) {
         if let Err(error) = written {
-            let permanent = self.log.as_ref().is_some_and(LogWriter::is_poisoned);
+            let permanent = self.note_log_failed(&error);
             self.failure = Some(refused(&error, permanent));
             self.refused.extend(groups);
             // Without a transaction stage nothing is left to undo.
@@ -286,6 +330,7 @@ impl DiskStage {
                 let bytes = self.log.as_ref().map_or(0, |log| log.bytes_before(lsn));
                 let _ = reply.send(bytes);
             }
+            DiskCommand::ProbeLog => self.probe(),
             DiskCommand::Resume(reply) => {
                 self.failure = None;
                 let _ = reply.send(std::mem::take(&mut self.refused));

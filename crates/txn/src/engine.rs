@@ -10,13 +10,13 @@ use thalweg_env::{Env, MemoryWatch, ThreadHandle};
 use thalweg_log::{
     CheckpointReader, Coverage, DataDirectory, DirectoryMode, LogOptions, LogWriter,
 };
-use thalweg_store::{ClosedChunk, codec};
+use thalweg_store::{ClosedChunk, Table, TableState, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::keyed::{AcknowledgeRows, RowGroup};
-use crate::log_status::{CheckpointRun, CheckpointRuns, LogStatus};
+use crate::log_status::{CheckpointRun, CheckpointRuns, DurablePosition, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
 use crate::memory_budget;
 use crate::parallel::Threads;
@@ -28,6 +28,7 @@ use crate::recovery::{self, STAGE_HEAD};
 use crate::stage::{Inlet, Stage, inlet};
 use crate::stage_queues::{Receiver, Sender, channel};
 use crate::staging::{Staged, StagingArea};
+use crate::storage_health::StorageHealth;
 use crate::transaction_stage::{Request, TransactionStage, Writer};
 use crate::waiter::{Acknowledge, Waiter, closed};
 use crate::write_set::WriteSet;
@@ -82,8 +83,11 @@ pub(crate) struct Shared {
     pub(crate) staging: Arc<StagingArea>,
     pub(crate) requests: Arc<Inlet<Request>>,
     pub(crate) log_bytes: Arc<AtomicU64>,
+    /// The last group that is durable.
+    pub(crate) durable_lsn: Arc<AtomicU64>,
     pub(crate) checkpoint_due: AtomicU64,
     pub(crate) checkpoints: CheckpointRuns,
+    pub(crate) storage: Arc<StorageHealth>,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) counters: Arc<Counters>,
 }
@@ -145,10 +149,7 @@ impl Engine {
         let (chores, chore_inbox) = channel();
         let counters: Arc<Counters> = Arc::default();
         let log_bytes = log.as_ref().map_or(0, LogWriter::bytes_on_disk);
-        let halves = restored.tables.into_iter().map(|(id, (table, state))| {
-            ((id, Writer { table, changed: restored.lsn }), (id, state))
-        });
-        let (writers, states): (HashMap<_, _>, HashMap<_, _>) = halves.unzip();
+        let (writers, states) = halves(restored.tables, restored.lsn);
         let catalog = Arc::clone(&restored.catalog);
         let next_table_id = AtomicU32::new(catalog.next_table_id());
         let next_role_id = AtomicU32::new(catalog.roles().next_id().0);
@@ -163,8 +164,11 @@ impl Engine {
             counters: Arc::clone(&counters),
             requests,
             log_bytes: Arc::new(AtomicU64::new(log_bytes)),
+            // Recovery has made durable what it found.
+            durable_lsn: Arc::new(AtomicU64::new(restored.lsn.0)),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
             checkpoints,
+            storage: Arc::new(StorageHealth::new(&env.clock)),
             progress: Arc::clone(&options.progress),
             env: env.clone(),
             options,
@@ -366,6 +370,28 @@ impl Engine {
         }
     }
 
+    /// How far the log is durable; `None` for a database in memory.
+    #[must_use]
+    pub fn durable_position(&self) -> Option<DurablePosition> {
+        self.position_reader()()
+    }
+
+    /// Reads [`Engine::durable_position`] without keeping the engine open.
+    pub fn position_reader(&self) -> impl Fn() -> Option<DurablePosition> + Send + Sync + use<> {
+        let database_id = self.shared.directory.as_ref().map(DataDirectory::database_id);
+        let durable_lsn = Arc::clone(&self.shared.durable_lsn);
+        move || {
+            let lsn = Lsn(durable_lsn.load(Ordering::Acquire));
+            Some(DurablePosition { database_id: database_id?, lsn })
+        }
+    }
+
+    /// Whether the storage works.
+    #[must_use]
+    pub fn storage(&self) -> &Arc<StorageHealth> {
+        &self.shared.storage
+    }
+
     /// The newest checkpoints, the one that the database was opened from included.
     #[must_use]
     pub fn checkpoints(&self) -> Vec<CheckpointRun> {
@@ -409,6 +435,17 @@ impl Drop for Engine {
         // at the next start.
         let _ = self.close();
     }
+}
+
+type Writers = HashMap<TableId, Writer>;
+type States = HashMap<TableId, Arc<TableState>>;
+
+/// The writing and the reading halves of tables.
+fn halves(tables: HashMap<TableId, (Table, Arc<TableState>)>, lsn: Lsn) -> (Writers, States) {
+    let halves = tables
+        .into_iter()
+        .map(|(id, (table, state))| ((id, Writer { table, changed: lsn }), (id, state)));
+    halves.unzip()
 }
 
 fn opened_from(checkpoint: &CheckpointReader) -> CheckpointRun {

@@ -23,6 +23,7 @@ mod recovery;
 mod stage;
 mod stage_queues;
 mod staging;
+mod storage_health;
 mod transaction;
 mod transaction_stage;
 mod waiter;
@@ -39,12 +40,15 @@ pub use keyed::{
     AcknowledgeRows, Failing, KeyedChange, KeyedRows, Patch, RowCheck, RowFailure, RowGroup,
     Written,
 };
-pub use log_status::{CheckpointRun, LogStatus};
+pub use log_status::{CheckpointRun, DurablePosition, LogStatus};
 pub use parallel::prepare_index;
 pub use pipeline_metrics::{PipelineTotals, SYNC_MICROS, StageTotals};
 pub use progress::{NoProgress, Progress, Unit};
 pub use published::Snapshot;
 pub use staging::Staged;
+pub use storage_health::{
+    StorageChange, StorageFault, StorageHealth, StorageListener, StorageReason,
+};
 pub use thalweg_store::Put;
 pub use transaction::{RowLock, Savepoint, Transaction};
 pub use waiter::Acknowledge;

@@ -20,6 +20,16 @@ pub struct LogStatus {
     pub checkpoint_due_bytes: Option<u64>,
 }
 
+/// How far a log is durable. Within the life of one directory it never goes back: an older copy of
+/// the directory has less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DurablePosition {
+    /// The random number that all files of the database carry.
+    pub database_id: u64,
+    /// The last group that is durable.
+    pub lsn: Lsn,
+}
+
 /// A checkpoint that was written, or that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckpointRun {

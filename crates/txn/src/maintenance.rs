@@ -15,6 +15,7 @@ use thalweg_types::{Lsn, Result, TableId};
 use crate::checkpoint;
 use crate::engine::Shared;
 use crate::stage_queues::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::storage_health::{Part, StorageReason};
 use crate::transaction_stage::Request;
 
 /// Time that the thread waits for a chore before it looks for work by itself. It doubles each time
@@ -33,7 +34,11 @@ const HEADS_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// checkpoint.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(300);
 
-/// Lower bound of the log's size in that comparison, so that small databases get checkpoints too.
+/// A checkpoint that failed is tried again after this time, then after twice as long each time, up
+/// to [`CHECKPOINT_INTERVAL`].
+const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
+
+/// The log counts as at least this long for such a checkpoint, so that a small database has one.
 const SMALL_LOG_BYTES: u64 = 8 << 20;
 
 pub(crate) enum Chore {
@@ -56,6 +61,15 @@ pub(crate) struct Maintenance {
     heads_synced: Duration,
     /// When the thread last checked the checkpoint's age.
     checkpoint_looked: Duration,
+    /// The last checkpoint failed.
+    checkpoint_retry: Option<Retry>,
+}
+
+/// When something that failed is tried again, and how long the thread waited for that.
+#[derive(Clone, Copy)]
+struct Retry {
+    at: Duration,
+    wait: Duration,
 }
 
 impl Maintenance {
@@ -69,6 +83,7 @@ impl Maintenance {
             settled_bytes: 0,
             heads_synced: now,
             checkpoint_looked: now,
+            checkpoint_retry: None,
         }
     }
 
@@ -81,8 +96,7 @@ impl Maintenance {
                     wait = LOOK_AROUND;
                 }
                 Ok(Chore::Checkpoint(reply)) => {
-                    let written = checkpoint::write(&self.shared);
-                    let _ = reply.send(written);
+                    let _ = reply.send(self.write_checkpoint());
                 }
                 Ok(Chore::LookAround(reply)) => {
                     self.look_around();
@@ -126,22 +140,51 @@ impl Maintenance {
         self.compact(if idle { CompactionPolicy::Idle } else { CompactionPolicy::Busy });
         self.look_after_directory();
         self.checkpoint_if_due();
-        if self.checkpoint_is_old() {
-            // A failure loses nothing, since the log holds everything. The next checkpoint may
-            // succeed.
-            let _ = checkpoint::write(&self.shared);
+        if self.checkpoint_is_old() || self.checkpoint_retry_is_due() {
+            // The log holds everything; the next one may succeed.
+            let _ = self.write_checkpoint();
         }
     }
 
-    /// Checks that the directory still exists, and syncs its head records.
+    /// Writes a checkpoint. One that fails is tried again later.
+    fn write_checkpoint(&mut self) -> Result<Lsn> {
+        let written = checkpoint::write(&self.shared);
+        self.checkpoint_retry = match written {
+            Ok(_) => None,
+            Err(_) => {
+                let before = self.checkpoint_retry.map(|retry| retry.wait * 2);
+                let wait = before.unwrap_or(CHECKPOINT_RETRY).min(CHECKPOINT_INTERVAL);
+                Some(Retry { at: self.shared.env.clock.monotonic() + wait, wait })
+            }
+        };
+        written
+    }
+
+    /// Whether a checkpoint that failed is to be tried again.
+    fn checkpoint_retry_is_due(&self) -> bool {
+        let now = self.shared.env.clock.monotonic();
+        self.checkpoint_retry.is_some_and(|retry| retry.at <= now)
+    }
+
+    /// Looks whether the directory is still there, and syncs what it knows of its log.
     fn look_after_directory(&mut self) {
         let Some(directory) = &self.shared.directory else { return };
+        let storage = &self.shared.storage;
         directory.look_for_itself(&self.shared.env);
+        if let Err(error) = directory.check_present() {
+            storage.failed(StorageReason::DirectoryGone, &error, true);
+        }
         let now = self.shared.env.clock.monotonic();
         if now.saturating_sub(self.heads_synced) >= HEADS_SYNC_INTERVAL {
             self.heads_synced = now;
-            // An older head record only vouches for less, and the next sync covers this one.
-            let _ = directory.sync_heads();
+            // A head that is older vouches for less; the next sync covers this one.
+            match directory.sync_heads() {
+                Ok(()) => storage.works(Part::Heads),
+                Err(error) => storage.failed(StorageReason::HeadsFailed, &error, false),
+            }
+            if storage.may_log_recover() {
+                self.request(Request::ProbeLog);
+            }
         }
     }
 
@@ -191,14 +234,14 @@ impl Maintenance {
         }
     }
 
-    fn checkpoint_if_due(&self) {
+    fn checkpoint_if_due(&mut self) {
         let due = self.shared.checkpoint_due.load(Ordering::Relaxed);
         if !self.checkpoint_frees(due) {
             return;
         }
-        if checkpoint::write(&self.shared).is_err() {
-            // Most likely the disk is full. The log holds everything, so try again once it has
-            // grown as much again.
+        if self.write_checkpoint().is_err() {
+            // Most likely the disk is full. The log holds everything; try again after a while, or
+            // after as much again.
             self.shared.checkpoint_due.store(due.saturating_mul(2), Ordering::Relaxed);
         }
     }

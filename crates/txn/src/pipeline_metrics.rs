@@ -42,6 +42,29 @@ pub struct PipelineTotals {
     pub sync_classes: [u64; SYNC_MICROS.len() + 1],
 }
 
+impl PipelineTotals {
+    /// The figures of two engines together.
+    #[must_use]
+    pub fn plus(self, other: PipelineTotals) -> PipelineTotals {
+        let stages = |own: StageTotals, its: StageTotals| StageTotals {
+            queued: own.queued + its.queued,
+            taken: own.taken + its.taken,
+            rounds: own.rounds + its.rounds,
+        };
+        PipelineTotals {
+            transactions: stages(self.transactions, other.transactions),
+            disk: stages(self.disk, other.disk),
+            log_writes: self.log_writes + other.log_writes,
+            log_bytes_written: self.log_bytes_written + other.log_bytes_written,
+            syncs: self.syncs + other.syncs,
+            sync_micros: self.sync_micros + other.sync_micros,
+            sync_classes: std::array::from_fn(|class| {
+                self.sync_classes[class] + other.sync_classes[class]
+            }),
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct StageCounters {
     queued: AtomicU64,

@@ -54,6 +54,8 @@ pub(crate) enum Request {
     RemoveBefore(Lsn),
     /// Asks how many bytes of the log [`Request::RemoveBefore`] would free.
     BytesBefore(Lsn, Sender<u64>),
+    /// Finds out whether a log that failed takes writes again.
+    ProbeLog,
     DiskFailed {
         error: Error,
         permanent: bool,
@@ -162,6 +164,7 @@ impl TransactionStage {
                 }
             }
             Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
+            Request::ProbeLog => self.send(DiskCommand::ProbeLog),
             Request::BytesBefore(lsn, reply) => {
                 self.send(DiskCommand::BytesBefore(lsn, reply));
             }

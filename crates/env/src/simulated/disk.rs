@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::content::Content;
 use super::directory::{Directory, Node};
-use super::faults::{Course, Fault, Lie, Operation, Plan, dead};
+use super::faults::{Course, DiskCondition, Fault, Lie, Operation, Plan, dead};
 use crate::{DirLock, File, FileIdentity, FileSystem, OpenMode, Random, SeededRandom};
 
 /// A file system in memory that separates the page cache from durable data, counts its operations,
@@ -57,7 +57,12 @@ impl SimulatedDisk {
         self.disk.plan.lock().fault_at(operation, fault);
     }
 
-    /// Breaks a guarantee silently from now on.
+    /// Sets a condition that lasts.
+    pub fn set_condition(&self, condition: DiskCondition) {
+        self.disk.plan.lock().set_condition(condition);
+    }
+
+    /// Breaks a promise from now on.
     pub fn lie(&self, lie: Lie) {
         self.disk.plan.lock().tell(lie);
     }

@@ -33,8 +33,33 @@ impl Fault {
     ];
 }
 
-/// A guarantee that a disk breaks silently, as if the program had forgotten the call. A crash test
-/// that does not notice it proves nothing.
+/// A state of the disk that lasts until it is set to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskCondition {
+    #[default]
+    Healthy,
+    /// What takes space fails with ENOSPC.
+    Full,
+    /// Everything that changes the disk fails with EROFS.
+    ReadOnly,
+    /// Syncs fail with EIO.
+    FailingSyncs,
+}
+
+impl DiskCondition {
+    /// The system's error number of an operation in this condition, if it fails.
+    fn error(self, operation: Operation) -> Option<i32> {
+        match (self, operation) {
+            (DiskCondition::Full, Operation::Write) => Some(libc::ENOSPC),
+            (DiskCondition::ReadOnly, Operation::Write | Operation::Change) => Some(libc::EROFS),
+            (DiskCondition::FailingSyncs, Operation::Sync) => Some(libc::EIO),
+            _ => None,
+        }
+    }
+}
+
+/// A promise that a disk breaks without a word: what a program would do that forgot the call. A
+/// test that does not notice proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
     /// Syncing a file does nothing.
@@ -73,6 +98,7 @@ pub(super) struct Plan {
     fault: Option<(u64, Fault)>,
     crashed: bool,
     lies: Vec<Lie>,
+    condition: DiskCondition,
 }
 
 impl Plan {
@@ -96,7 +122,10 @@ impl Plan {
         self.fault = Some((operation, fault));
     }
 
-    /// Breaks a guarantee from now on.
+    pub fn set_condition(&mut self, condition: DiskCondition) {
+        self.condition = condition;
+    }
+
     pub fn tell(&mut self, lie: Lie) {
         self.lies.push(lie);
     }
@@ -113,6 +142,9 @@ impl Plan {
         }
         let number = self.operations;
         self.operations += 1;
+        if let Some(error) = self.condition.error(operation) {
+            return Ok(Course::Fails(error));
+        }
         let Some((_, fault)) = self.fault.filter(|(at, _)| *at == number) else {
             return Ok(Course::Well);
         };

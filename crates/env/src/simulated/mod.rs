@@ -7,4 +7,4 @@ mod faults;
 
 pub use content::SECTOR;
 pub use disk::SimulatedDisk;
-pub use faults::{Fault, Lie};
+pub use faults::{DiskCondition, Fault, Lie};

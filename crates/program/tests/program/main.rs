@@ -11,4 +11,5 @@ mod killed;
 mod records;
 mod run;
 mod scripts;
+mod storage;
 mod tables;

@@ -3,7 +3,7 @@
 //! | path | what |
 //! | --- | --- |
 //! | `GET /health/live` | 200 while the process answers |
-//! | `GET /health/ready` | 200 while statements are taken, 503 and the reason while they are not |
+//! | `GET /health/ready` | 200 while it takes statements and writes, 503 and why while not |
 //! | `GET /metrics` | counters for Prometheus; asks for a password where SQL does |
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
 
@@ -12,6 +12,7 @@ pub(crate) mod fuzz;
 mod request;
 mod sql;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -22,7 +23,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 
-use self::errors::Refused;
+use thalweg_query::{Database, StorageReason};
+
+pub(crate) use self::errors::Refused;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 
@@ -44,11 +47,27 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n").into_response();
     }
     match shared.database.readiness() {
-        Ok(()) => "ready\n".into_response(),
+        Ok(()) => storage_readiness(std::slice::from_ref(&shared.database)).into_response(),
         Err(error) => {
             (StatusCode::SERVICE_UNAVAILABLE, format!("{}\n", error.message())).into_response()
         }
     }
+}
+
+/// A server that refuses writes is not ready. Whatever else fails is shown beside.
+pub(crate) fn storage_readiness(databases: &[Database]) -> (StatusCode, String) {
+    let faults = databases.iter().flat_map(|database| database.storage().faults());
+    let reasons: BTreeSet<StorageReason> = faults.map(|fault| fault.reason).collect();
+    let refuses_writes = reasons.iter().any(|reason| reason.refuses_writes());
+    let (status, mut text) = match refuses_writes {
+        true => (StatusCode::SERVICE_UNAVAILABLE, String::new()),
+        false => (StatusCode::OK, "ready\n".to_owned()),
+    };
+    for reason in reasons {
+        // Anybody may ask: paths are in the log.
+        text.push_str(&format!("{}: {}\n", reason.name(), reason.summary()));
+    }
+    (status, text)
 }
 
 async fn metrics(
@@ -56,9 +75,19 @@ async fn metrics(
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     request: axum::extract::Request,
 ) -> Result<Response, Refused> {
+    metrics_page(&shared, std::slice::from_ref(&shared.database), peer, request).await
+}
+
+/// The counters of all databases of a process together.
+pub(crate) async fn metrics_page(
+    shared: &Shared,
+    databases: &[Database],
+    peer: SocketAddr,
+    request: axum::extract::Request,
+) -> Result<Response, Refused> {
     if !shared.config.auth.open_metrics {
         let (head, _) = request.into_parts();
-        sql::user(&shared, &head, peer).await?;
+        sql::user(shared, &head, peer).await?;
     }
-    Ok(([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render(&shared.database)).into_response())
+    Ok(([(CONTENT_TYPE, METRICS_TYPE)], shared.metrics.render(databases)).into_response())
 }

@@ -15,6 +15,7 @@ mod random;
 mod roles;
 mod session;
 mod steps;
+mod storage;
 mod world;
 
 /// How many cases a test tries: few in the gate, as many as asked for in a long run.
