@@ -9,6 +9,7 @@
 //! within a deadline. Rows that a slow client does not read are not fetched. A node beyond this
 //! machine gets no access without proof of its identity.
 
+mod checked_file;
 pub mod chunks;
 pub mod link;
 pub mod map;
@@ -16,6 +17,7 @@ pub mod membership;
 pub mod node;
 pub mod relay;
 pub mod security;
+pub mod seen;
 #[cfg(test)]
 mod tests;
 pub mod times;

@@ -92,9 +92,9 @@ impl LinkOptions {
     }
 }
 
-/// Path of the call that returns a worker's status.
-pub(crate) const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
-/// Limit of received frames, in bytes: frames may be larger than a chunk.
+/// Asks a worker for what it holds.
+pub const DESCRIBE: &str = "/thalweg.cluster.v1.Worker/Describe";
+/// Frames that a node sends may be as long as a chunk.
 const FRAME_BYTES_MAX: u32 = 1 << 20;
 /// Number of canceled answers whose late frames are ignored. h2 remembers each for a second.
 const RESETS_REMEMBERED: usize = 4_096;

@@ -21,6 +21,7 @@ use tonic::{Request, Response, Status};
 
 use crate::link::{DESCRIBE, Link, LinkOptions, NodeName, ReconnectingLink};
 use crate::map::{Moving, ShardMap, SharedMap, entry, name, process};
+use crate::seen::{SeenKind, SeenNodes, Standing};
 
 /// Interval of a worker's reports, in a small cluster.
 pub const JOIN_EVERY: Duration = Duration::from_secs(1);
@@ -35,6 +36,8 @@ pub const REMOVE: &str = "/thalweg.cluster.v1.Membership/Remove";
 pub struct Gatekeeper {
     map: SharedMap,
     making: Making,
+    /// The workers that were there.
+    seen: Arc<SeenNodes>,
 }
 
 /// The gateway that makes the map.
@@ -58,6 +61,8 @@ pub struct Joining {
     pub process: u64,
     /// Random number, drawn when the worker starts.
     pub run: u64,
+    /// The id of its database, and up to where its log is durable. Asked each time.
+    pub durable: Arc<dyn Fn() -> (u64, u64) + Send + Sync>,
 }
 
 impl Joining {
@@ -65,12 +70,20 @@ impl Joining {
         let Some(worker) = &request.worker else {
             return Err(Error::internal("somebody joins without a name"));
         };
-        Ok(Joining { process: process(worker), worker: name(worker)?, run: request.run })
+        let standing = Standing::from_wire(&request.standing.unwrap_or_default());
+        let durable = Arc::new(move || (standing.database, standing.position));
+        Ok(Joining { process: process(worker), worker: name(worker)?, run: request.run, durable })
+    }
+
+    fn standing(&self) -> Standing {
+        let (database, position) = (self.durable)();
+        Standing { database, position, run: self.run }
     }
 
     fn request(&self, map_version: u64) -> JoinRequest {
         let worker = Some(entry(&self.worker, self.process));
-        JoinRequest { worker, map_version, run: self.run }
+        let standing = Some(self.standing().to_wire());
+        JoinRequest { worker, map_version, run: self.run, standing }
     }
 
     /// Checks that no other worker uses the same number.
@@ -95,7 +108,13 @@ impl Gatekeeper {
     /// A gatekeeper of `map`, which `making` changes.
     #[must_use]
     pub fn new(map: SharedMap, making: Making) -> Gatekeeper {
-        Gatekeeper { map, making }
+        Gatekeeper { map, making, seen: Arc::new(SeenNodes::new(SeenKind::Workers)) }
+    }
+
+    /// The same gatekeeper, which remembers workers in this record.
+    #[must_use]
+    pub fn remembering(self, seen: Arc<SeenNodes>) -> Gatekeeper {
+        Gatekeeper { seen, ..self }
     }
 
     /// The gRPC service of the gatekeeper.
@@ -109,10 +128,12 @@ impl Gatekeeper {
         let map = match &self.making {
             Making::Here { moving, link } => {
                 joining.is_alone(&self.map.current(), link).await?;
+                self.check(&joining)?;
                 let Joining { worker, process, .. } = joining;
                 self.map.change(|map| map.with(worker, process, moving())).await?
             }
             Making::At(maker) => {
+                self.check(&joining)?;
                 let own = self.map.current().version();
                 let handed_on = JoinRequest { map_version: own, ..request.clone() };
                 let reply: JoinReply = maker.link().await?.0.ask(JOIN, &handed_on).await?;
@@ -121,6 +142,12 @@ impl Gatekeeper {
         };
         let newer = map.version() > request.map_version;
         Ok(JoinReply { map: newer.then(|| map.to_wire()) })
+    }
+
+    /// # Errors
+    /// If the worker has an older copy of its directory.
+    fn check(&self, joining: &Joining) -> Result<()> {
+        self.seen.check_worker(joining.worker.id, joining.process, joining.standing())
     }
 }
 
@@ -135,6 +162,7 @@ impl Gatekeeper {
             Making::Here { moving, link } => (moving(), link),
             Making::At(maker) => {
                 let map: WireMap = maker.link().await?.0.ask(REMOVE, &request).await?;
+                self.seen.forget(request.worker);
                 return self.map.offer(ShardMap::from_wire(&map)?).await;
             }
         };
@@ -156,7 +184,9 @@ impl Gatekeeper {
             return Err(Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
                 .with_hint("Start it again on its directory, or remove it with --lose-rows."));
         }
-        self.map.change(|map| map.without(request.worker)).await
+        let map = self.map.change(|map| map.without(request.worker)).await?;
+        self.seen.forget(request.worker);
+        Ok(map)
     }
 }
 

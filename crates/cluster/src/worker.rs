@@ -7,7 +7,7 @@ use prost::Message as _;
 use std::sync::Arc;
 use thalweg_protocol::cluster::worker_server::{Worker, WorkerServer};
 use thalweg_protocol::cluster::{
-    DescribeNodeRequest, FetchRequest, NodeDescription, ShardMap as WireMap,
+    DescribeNodeRequest, FetchRequest, NodeDescription, ShardMap as WireMap, StorageFault,
 };
 use thalweg_protocol::errors::status;
 use thalweg_types::{Error, Result, SqlState};
@@ -16,13 +16,18 @@ use tonic::{Request, Status};
 
 use crate::map::{ShardMap, SharedMap};
 use crate::node::Chunks;
+use crate::seen::{SeenKind, SeenNodes, Standing};
 
-/// Size of a worker's tables, for status requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a worker holds, for those who ask how it is.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holdings {
     pub rows: u64,
     pub bytes: u64,
     pub streams: u64,
+    /// What fails of its storage.
+    pub storage: Vec<StorageFault>,
+    /// The id of its database, and up to where its log is durable.
+    pub durable: (u64, u64),
 }
 
 /// A worker: its number, its map, and the handler of requests.
@@ -33,6 +38,8 @@ pub struct WorkerNode {
     map: SharedMap,
     chunks: Arc<dyn Chunks>,
     holdings: Arc<dyn Fn() -> Holdings + Send + Sync>,
+    /// Gateways that asked something.
+    gateways: Arc<SeenNodes>,
 }
 
 impl WorkerNode {
@@ -45,7 +52,14 @@ impl WorkerNode {
         chunks: Arc<dyn Chunks>,
         holdings: impl Fn() -> Holdings + Send + Sync + 'static,
     ) -> WorkerNode {
-        WorkerNode { id, run, map, chunks, holdings: Arc::new(holdings) }
+        let gateways = Arc::new(SeenNodes::new(SeenKind::Gateways));
+        WorkerNode { id, run, map, chunks, holdings: Arc::new(holdings), gateways }
+    }
+
+    /// The same worker, which remembers its gateways in this record.
+    #[must_use]
+    pub fn remembering(self, gateways: Arc<SeenNodes>) -> WorkerNode {
+        WorkerNode { gateways, ..self }
     }
 
     /// The gRPC service of the worker.
@@ -58,6 +72,14 @@ impl WorkerNode {
         if request.worker != self.id {
             let message = format!("worker {} answers at its address", self.id);
             return Err(Error::new(SqlState::OTHER_WORKER, message));
+        }
+        if request.run != 0 && request.run != self.run {
+            // The gateway must look first at what this run holds.
+            let message = format!("worker {} was started again", self.id);
+            return Err(Error::new(SqlState::OTHER_WORKER, message));
+        }
+        if let Some(gateway) = &request.gateway {
+            self.gateways.check_gateway(Standing::from_wire(gateway))?;
         }
         self.map.agrees(request.map_version)
     }
@@ -90,7 +112,8 @@ impl Worker for WorkerNode {
         let map = self.map.current();
         let place = map.workers().iter().position(|worker| worker.id == self.id);
         let buckets = place.map_or(0, |place| map.shares()[place] as u64);
-        let Holdings { rows, bytes, streams } = (self.holdings)();
+        let Holdings { rows, bytes, streams, storage, durable: (database, position) } =
+            (self.holdings)();
         Ok(tonic::Response::new(NodeDescription {
             id: self.id,
             map_version: map.version(),
@@ -99,6 +122,8 @@ impl Worker for WorkerNode {
             bytes,
             streams,
             run: self.run,
+            storage,
+            standing: Some(Standing { database, position, run: self.run }.to_wire()),
         }))
     }
 }

@@ -26,13 +26,14 @@ use futures::future::{BoxFuture, join_all};
 use parking_lot::{Mutex, RwLock};
 use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink, UnresponsiveNodes};
 use thalweg_cluster::map::SharedMap;
+use thalweg_cluster::seen::{SeenKind, SeenNodes, Standing};
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_query::{
     AtomicScope, Database, Definition, DefinitionQuorum, Durability, EncodedStream, Gathering,
-    Holders, KeySearch, KeyedWriter, Load, PhysicalRule, Rebound, RowForm, WorkerScan, Workers,
-    Write,
+    Holders, KeySearch, KeyedWriter, Load, PhysicalRule, Rebound, RowForm, StorageHealth,
+    WorkerScan, Workers, Write,
 };
 use thalweg_types::{ColumnId, Error, Result, SqlState, TableId, TableSchema};
 use tokio::runtime::{Builder, Runtime};
@@ -59,6 +60,8 @@ pub struct GatewayOptions {
     pub(crate) following: Option<Following>,
     /// Number of workers that must have joined before tables are made; at least one.
     pub expected_workers: usize,
+    /// How far the workers' logs had come; in memory if not set.
+    pub seen: Option<Arc<SeenNodes>>,
 }
 
 /// Limit of the definitions in one message, in bytes. A single definition may exceed it.
@@ -84,6 +87,8 @@ pub struct WorkerStatus {
 pub(crate) struct Shared {
     map: SharedMap,
     clock: Arc<dyn Clock>,
+    /// Whether this gateway's own storage works.
+    storage: Arc<StorageHealth>,
     options: LinkOptions,
     links: Mutex<HashMap<NodeName, ReconnectingLink>>,
     /// Workers that do not answer. Calls to them fail at once instead of waiting.
@@ -100,6 +105,10 @@ pub(crate) struct Shared {
     address: String,
     /// Workers seen so far, and the number expected.
     presence: Presence,
+    /// How far the workers' logs had come.
+    seen: Arc<SeenNodes>,
+    /// How far this gateway's own log has come.
+    standing: Box<dyn Fn() -> Standing + Send + Sync>,
     /// Other gateways that follow this one.
     followers: Followers,
     /// The gateway that this one follows, if there is one.
@@ -137,7 +146,8 @@ impl Gateway {
     ) -> Result<Arc<Gateway>> {
         database.keep_journal().await?;
         let definitions = database.definitions_after(0).await?;
-        let GatewayOptions { link, gathering, address, following, expected_workers } = options;
+        let GatewayOptions { link, gathering, address, following, expected_workers, seen } =
+            options;
         let runtime = Builder::new_multi_thread()
             .worker_threads(2)
             .thread_name("thalweg-links")
@@ -145,19 +155,23 @@ impl Gateway {
             .build()
             .map_err(|error| Error::internal("no threads for links").with_source(error))?;
         let seed = database.env().random.next_u64() << 16;
+        let number = database.env().random.next_u64();
         let silent = UnresponsiveNodes::new(map.clone(), &link);
         let shared = Arc::new(Shared {
             peers: Peers::new(map.clone(), &link, silent.clone(), runtime.handle().clone()),
             silent,
             map,
             clock: Arc::clone(&database.env().clock),
+            storage: Arc::clone(database.storage()),
             options: link,
             links: Mutex::default(),
             presence: Presence::new(expected_workers),
             followers: Followers::new(definitions.len() as u64),
             had_tables: AtomicBool::new(definitions.iter().any(Definition::creates_tables)),
             definitions: RwLock::new(definitions),
-            gateway: database.env().random.next_u64(),
+            standing: standing(database, number),
+            gateway: number,
+            seen: seen.unwrap_or_else(|| Arc::new(SeenNodes::new(SeenKind::Workers))),
             address,
             following,
             row_counts: RwLock::default(),
@@ -359,7 +373,17 @@ impl Gateway {
     }
 }
 
-/// The error of a definition that needs an absent worker; `absence` names the worker.
+/// How far the log of a gateway's database has come. The database owns its gateway, so that only
+/// its health and its position are shared with it.
+fn standing(database: &Database, run: u64) -> Box<dyn Fn() -> Standing + Send + Sync> {
+    let position = database.position_reader();
+    Box::new(move || {
+        let (database, position) = position().map_or((0, 0), |it| (it.database_id, it.lsn.0));
+        Standing { database, position, run }
+    })
+}
+
+/// Why a definition has to wait for a worker, whose absence names it.
 fn needs_rows_of(absence: &Error) -> Error {
     let message = format!("this definition looks at all rows, and {}", absence.message());
     Error::new(absence.state(), message).with_hint(

@@ -32,5 +32,7 @@ mod stages;
 mod worker;
 
 pub use gateway::{Gateway, GatewayOptions, WorkerStatus};
-pub use node::{JoinReporter, NodeOptions, RunningNode, node_id, start_gateway, start_worker};
+pub use node::{
+    JoinReporter, Joined, NodeOptions, RunningNode, node_id, start_gateway, start_worker,
+};
 pub use worker::{WorkerProcess, WorkerService};

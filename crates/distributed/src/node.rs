@@ -8,18 +8,23 @@ mod join_refusals;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use thalweg_cluster::link::{LinkOptions, NodeName, UnresponsiveNodes};
 use thalweg_cluster::map::{Moving, SharedMap};
 use thalweg_cluster::membership::{Gatekeeper, Joining, Making, keep_joining, maker};
 use thalweg_cluster::node::{NodeServer, ServeOptions, Services};
 use thalweg_cluster::security::Security;
+use thalweg_cluster::seen::{SeenKind, SeenNodes};
 use thalweg_cluster::worker::WorkerNode;
 use thalweg_env::{Env, OpenMode};
 use thalweg_query::{Database, Gathering};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::service::Routes;
 
@@ -30,11 +35,16 @@ use crate::gateway::{Gateway, GatewayOptions};
 use crate::stages::Peers;
 use crate::worker::{WorkerProcess, WorkerService};
 
-/// A running node. It serves until this handle is dropped.
+/// How often it is stored how far other nodes' logs have come, if something changed.
+const STORE_EVERY: Duration = Duration::from_secs(1);
+
+/// A node that serves until this is dropped.
 pub struct RunningNode {
     address: SocketAddr,
     listens_at: SocketAddr,
     map: SharedMap,
+    joined: Joined,
+    seen: Arc<SeenNodes>,
     _tasks: Vec<AbortOnDropHandle<()>>,
 }
 
@@ -51,14 +61,83 @@ impl RunningNode {
         self.listens_at
     }
 
-    /// The shard map as this node knows it.
+    /// Whether it has joined a gateway, if it is a worker.
+    #[must_use]
+    pub fn joined(&self) -> &Joined {
+        &self.joined
+    }
+
+    /// Who belongs to the cluster, as far as it knows.
     #[must_use]
     pub fn map(&self) -> &SharedMap {
         &self.map
     }
 }
 
-/// Options of a node: security, links to other nodes, and membership.
+/// Whether a worker has joined a gateway since it was started. Clones share it.
+#[derive(Clone, Default)]
+pub struct Joined(Arc<Mutex<JoinState>>);
+
+impl Joined {
+    /// # Errors
+    /// If it has not joined, or a gateway refuses it.
+    pub fn readiness(&self) -> Result<()> {
+        match &*self.0.lock() {
+            JoinState::NotYet => {
+                let message = "the worker has not joined a gateway yet";
+                Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message))
+            }
+            JoinState::Refused(error) => Err(error.clone()),
+            JoinState::Joined => Ok(()),
+        }
+    }
+
+    /// Takes in how a try went. A gateway that is away takes nothing back.
+    fn note(&self, joined: Result<(), &Error>) {
+        let mut state = self.0.lock();
+        match joined {
+            Ok(()) => *state = JoinState::Joined,
+            Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {}
+            Err(error) => *state = JoinState::Refused(error.clone()),
+        }
+    }
+}
+
+#[derive(Default)]
+enum JoinState {
+    #[default]
+    NotYet,
+    Refused(Error),
+    Joined,
+}
+
+impl Drop for RunningNode {
+    fn drop(&mut self) {
+        // A record that is older costs a check, and nobody is left to report an error to.
+        let _ = self.seen.flush();
+    }
+}
+
+/// Stores again and again how far other nodes' logs have come.
+async fn keep_storing(seen: Arc<SeenNodes>, reporter: Option<JoinReporter>) {
+    let mut ticks = interval(STORE_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut said = None;
+    loop {
+        ticks.tick().await;
+        let stored = Arc::clone(&seen);
+        let Ok(stored) = spawn_blocking(move || stored.flush()).await else { return };
+        let failure = stored.err().map(|error| error.message().to_owned());
+        if let (Some(failure), Some(reporter)) = (&failure, &reporter)
+            && said.as_ref() != Some(failure)
+        {
+            reporter(&format!("The positions of other nodes cannot be stored ({failure})."));
+        }
+        said = failure;
+    }
+}
+
+/// How nodes speak with each other.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
     pub security: Security,
@@ -72,8 +151,11 @@ pub struct NodeOptions {
     pub first: Option<SocketAddr>,
     /// Number of workers that must have joined a gateway before it makes tables; at least one.
     pub expected_workers: usize,
-    /// Callback for messages, one sentence each, about why a worker cannot join or why a further
-    /// gateway cannot follow the first one.
+    /// How far other nodes' logs had come: of a gateway's workers, or of a worker's gateways. In
+    /// memory if not set.
+    pub seen: Option<Arc<SeenNodes>>,
+    /// Who hears, in a sentence each time, what keeps a worker from joining, or a further gateway
+    /// from following the first one.
     pub reporter: Option<JoinReporter>,
 }
 
@@ -83,6 +165,10 @@ pub type JoinReporter = Arc<dyn Fn(&str) + Send + Sync>;
 impl NodeOptions {
     fn link(&self) -> LinkOptions {
         LinkOptions { security: self.security.clone(), ..self.link.clone() }
+    }
+
+    fn seen(&self, kind: SeenKind) -> Arc<SeenNodes> {
+        self.seen.clone().unwrap_or_else(|| Arc::new(SeenNodes::new(kind)))
     }
 
     fn serve(&self) -> ServeOptions {
@@ -105,6 +191,7 @@ pub fn start_gateway<'a>(
     Box::pin(async move {
         let server = NodeServer::bind(listen, options.serve())?;
         let address = server.address()?;
+        let seen = options.seen(SeenKind::Workers);
         let (following, heard) = options.first.map(Following::new).unzip();
         let gateway_options = GatewayOptions {
             link: options.link(),
@@ -112,6 +199,7 @@ pub fn start_gateway<'a>(
             address: address.to_string(),
             following: following.clone(),
             expected_workers: options.expected_workers,
+            seen: Some(Arc::clone(&seen)),
         };
         let gateway = Gateway::attach(database, map.clone(), gateway_options).await?;
         let mut tasks = Vec::new();
@@ -127,11 +215,14 @@ pub fn start_gateway<'a>(
                 making
             }
         };
-        let keeper = Gatekeeper::new(map.clone(), making);
+        let keeper = Gatekeeper::new(map.clone(), making).remembering(Arc::clone(&seen));
+        let storing = keep_storing(Arc::clone(&seen), options.reporter.clone());
+        tasks.push(AbortOnDropHandle::new(tokio::spawn(storing)));
         let service = Arc::new(GatewayService::new(&gateway));
         let services = Services::new(service, Routes::new(keeper.service()));
         tasks.push(AbortOnDropHandle::new(tokio::spawn(server.serve(services))));
-        let node = RunningNode { address, listens_at: address, map, _tasks: tasks };
+        let joined = Joined::default();
+        let node = RunningNode { address, listens_at: address, map, joined, seen, _tasks: tasks };
         Ok((gateway, node))
     })
 }
@@ -172,16 +263,23 @@ pub fn start_worker<'a>(
         let peers = Peers::new(map.clone(), &link, silent, Handle::current());
         let run = database.env().random.next_u64();
         let service = WorkerService::new(database, id, process, Arc::new(peers)).await?;
+        let seen = options.seen(SeenKind::Gateways);
+        let standing = service.clone();
+        let durable = Arc::new(move || standing.durable());
         let (holding, number) = (service.clone(), service.process());
         let holdings = move || holding.holdings();
-        let node = WorkerNode::new((id, run), map.clone(), Arc::new(service), holdings);
+        let node = WorkerNode::new((id, run), map.clone(), Arc::new(service), holdings)
+            .remembering(Arc::clone(&seen));
         let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
         let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
         let name = NodeName { id, address };
-        let joining = Joining { worker: name, process: number, run };
+        let joining = Joining { worker: name, process: number, run, durable };
         let link = Arc::new(link);
         let (reporter, mut refusals) = (options.reporter.clone(), Refusals::new(id));
+        let joined = Joined::default();
+        let notes = joined.clone();
         let each = move |gateway, joined: Result<_>| {
+            notes.note(joined.as_ref().map(|_| ()));
             let refusal = refusals.note(gateway, joined.err().as_ref());
             if let (Some(reporter), Some(refusal)) = (&reporter, refusal) {
                 reporter(&refusal);
@@ -192,7 +290,10 @@ pub fn start_worker<'a>(
             gateways.into_iter().map(|address| process.gateway(address, &link)).collect();
         let joining = keep_joining(joining, gateways, map.clone(), each);
         let joining = AbortOnDropHandle::new(tokio::spawn(joining));
-        Ok(RunningNode { address, listens_at, map, _tasks: vec![serving, joining] })
+        let storing = keep_storing(Arc::clone(&seen), options.reporter.clone());
+        let storing = AbortOnDropHandle::new(tokio::spawn(storing));
+        let tasks = vec![serving, joining, storing];
+        Ok(RunningNode { address, listens_at, map, joined, seen, _tasks: tasks })
     })
 }
 

@@ -24,7 +24,9 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{Database, Definition, RowChanges, Shards, whole_chunks};
+use thalweg_query::{
+    Database, Definition, RowChanges, Shards, StorageFault, StorageHealth, whole_chunks,
+};
 use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
@@ -121,6 +123,8 @@ impl WorkerService {
             rows: self.shards.rows(),
             bytes: self.shards.bytes(),
             streams: self.streams.load(Ordering::Relaxed),
+            storage: storage_to_wire(self.database.storage()),
+            durable: self.durable(),
         }
     }
 
@@ -144,7 +148,7 @@ impl WorkerService {
             }
             Kind::Write(write) => {
                 self.write(write).await?;
-                Ok(self.one(&wire::Done {}))
+                Ok(self.one(&self.done()))
             }
             Kind::WriteRows(write) => {
                 self.write_rows(write).await.map(|outcome_sender| self.one(&outcome_sender))
@@ -154,13 +158,13 @@ impl WorkerService {
                 for definition in wanted.definitions {
                     self.shards.define(&known(definition)).await?;
                 }
-                Ok(self.one(&wire::Done {}))
+                Ok(self.one(&self.done()))
             }
             Kind::CanDefine(wanted) => {
                 for definition in wanted.definitions {
                     self.shards.can_define(&known(definition))?;
                 }
-                Ok(self.one(&wire::Done {}))
+                Ok(self.one(&self.done()))
             }
             Kind::Look(look) => Ok(self.one(&self.member.shard_statistics(&look.together))),
             Kind::Recall(wire::Recall { after }) => {
@@ -202,6 +206,15 @@ impl WorkerService {
             Kind::Write(write) if write.stage() == Stage::Forget => Ok(()),
             _ => Err(Error::new(SqlState::STALE_GATEWAY, message())),
         }
+    }
+
+    /// The id of the database, and up to where its log is durable.
+    pub(crate) fn durable(&self) -> (u64, u64) {
+        self.database.durable_position().map_or((0, 0), |it| (it.database_id, it.lsn.0))
+    }
+
+    fn done(&self) -> wire::Done {
+        wire::Done { position: self.durable().1 }
     }
 
     fn one(&self, message: &impl prost::Message) -> Response<Body> {
@@ -295,7 +308,7 @@ impl WorkerService {
             let untold = |_| Err(Error::internal("a group was not told of"));
             groups.push(keyed::written_to_wire(written.await.unwrap_or_else(untold)));
         }
-        Ok(wire::RowsWritten { groups })
+        Ok(wire::RowsWritten { groups, position: self.durable().1 })
     }
 
     fn find(&self, find: &wire::Find) -> Result<wire::Found> {
@@ -321,7 +334,18 @@ impl Chunks for WorkerService {
     }
 }
 
-/// True if a request also reads rows of other workers of the process.
+/// What fails of a node's storage.
+pub(crate) fn storage_to_wire(storage: &StorageHealth) -> Vec<wire::StorageFault> {
+    let faults = storage.faults().into_iter();
+    let faults = faults.map(|StorageFault { reason, message, .. }| wire::StorageFault {
+        reason: reason.name().to_owned(),
+        message,
+        refuses_writes: reason.refuses_writes(),
+    });
+    faults.collect()
+}
+
+/// Whether something is asked of other workers of the process, too.
 fn concerns_others(kind: &Kind) -> bool {
     match kind {
         Kind::Fragment(fragment) => !fragment.together.is_empty(),

@@ -36,6 +36,13 @@ pub struct Config {
     figment: Figment,
 }
 
+impl Config {
+    /// Whether a setting was set, and has not just its default.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.figment.find_metadata(key).is_some_and(|metadata| metadata.name != DEFAULTS)
+    }
+}
+
 /// Settings from flags: `section.key` and the value.
 #[derive(Default)]
 pub struct Flags(Vec<(&'static str, Value)>);

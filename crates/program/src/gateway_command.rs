@@ -41,6 +41,9 @@ pub struct GatewayArguments {
     /// Order in which statements open and read workers [default: hybrid]
     #[arg(long, value_name = "MODE")]
     pub fan_in: Option<FanIn>,
+    /// Accept workers whose directories are older copies: what was written since is lost
+    #[arg(long)]
+    pub accept_restored: bool,
     #[command(flatten)]
     pub cluster: NodeArguments,
 }

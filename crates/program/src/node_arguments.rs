@@ -7,6 +7,7 @@ use clap::Args;
 use thalweg::Error;
 use thalweg_cluster::map::{MapFile, ShardMap, SharedMap};
 use thalweg_cluster::security::{Secret, Security, Tls, TlsFiles};
+use thalweg_cluster::seen::{SeenKind, SeenNodes};
 use thalweg_distributed::NodeOptions;
 use thalweg_env::Env;
 use thalweg_types::SqlState;
@@ -64,6 +65,21 @@ pub fn kept_map(env: &Env, data: Option<&Path>) -> Result<SharedMap, Error> {
     match data {
         None => Ok(SharedMap::new(ShardMap::default())),
         Some(data) => SharedMap::stored(MapFile::new(env, &data.join(DIRECTORY))?),
+    }
+}
+
+/// The record of how far other nodes' logs had come. `accept_restored` begins a new one.
+pub fn seen_nodes(
+    env: &Env,
+    data: Option<&Path>,
+    kind: SeenKind,
+    accept_restored: bool,
+) -> Result<SeenNodes, Error> {
+    let Some(data) = data else { return Ok(SeenNodes::new(kind)) };
+    let directory = data.join(DIRECTORY);
+    match accept_restored {
+        true => SeenNodes::forgotten(env, &directory, kind),
+        false => SeenNodes::stored(env, &directory, kind),
     }
 }
 

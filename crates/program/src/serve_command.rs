@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error, Progress};
+use thalweg_cluster::seen::SeenKind;
 use thalweg_distributed::{JoinReporter, NodeOptions, RunningNode, start_gateway};
 use thalweg_query::Gathering;
 use thalweg_server::{Addresses, Server};
@@ -17,7 +18,7 @@ use crate::cli::DatabaseArguments;
 use crate::config::{ClusterSettings, FanIn, Flags, Settings};
 use crate::exit::Exit;
 use crate::gateway_command::GatewayArguments;
-use crate::node_arguments::kept_map;
+use crate::node_arguments::{kept_map, seen_nodes};
 use crate::progress::ProgressBars;
 use crate::report;
 
@@ -109,12 +110,15 @@ async fn serve(
         None => None,
         Some((arguments, data)) => {
             let map = kept_map(database.env(), data)?;
+            let accept = arguments.accept_restored;
+            let seen = seen_nodes(database.env(), data, SeenKind::Workers, accept)?;
             let reporter: JoinReporter = Arc::new(|what: &str| tracing::warn!("{what}"));
             let options = NodeOptions {
                 gathering: gathering(settings.cluster),
                 first: arguments.join,
                 expected_workers: settings.cluster.expect_workers.get(),
                 reporter: Some(reporter),
+                seen: Some(Arc::new(seen)),
                 ..arguments.cluster.options()?
             };
             Some(start_gateway(&database, arguments.nodes, map, &options).await?)

@@ -14,7 +14,7 @@ use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster::gateway_work::Kind;
 use thalweg_protocol::cluster::{
     DescribeNodeRequest, GatewayEntry, GatewayWork, Gateways, GetMapRequest, ListGateways,
-    NodeDescription, ShardMap as WireMap,
+    NodeDescription, ShardMap as WireMap, StorageFault as WireFault,
 };
 
 use crate::exit::Exit;
@@ -87,6 +87,25 @@ struct GatewayStatus {
     answers: bool,
     /// The number of the last definition that it has.
     definitions: u64,
+    /// What fails of its storage.
+    storage: Vec<StorageFault>,
+}
+
+/// A fault of a node's storage.
+#[derive(Serialize)]
+struct StorageFault {
+    reason: String,
+    message: String,
+    refuses_writes: bool,
+}
+
+impl StorageFault {
+    fn all(faults: Vec<WireFault>) -> Vec<StorageFault> {
+        let faults = faults.into_iter().map(|WireFault { reason, message, refuses_writes }| {
+            StorageFault { reason, message, refuses_writes }
+        });
+        faults.collect()
+    }
 }
 
 #[derive(Serialize)]
@@ -101,6 +120,8 @@ struct WorkerStatus {
     streams: Option<u64>,
     /// The reason why it does not answer.
     error: Option<String>,
+    /// What fails of its storage.
+    storage: Vec<StorageFault>,
 }
 
 async fn status(arguments: &StatusArguments) -> Result<String, Error> {
@@ -125,8 +146,9 @@ async fn status(arguments: &StatusArguments) -> Result<String, Error> {
 
 impl From<GatewayEntry> for GatewayStatus {
     fn from(entry: GatewayEntry) -> GatewayStatus {
-        let GatewayEntry { address, definitions, defines, answers, .. } = entry;
-        GatewayStatus { address, is_first: defines, answers, definitions }
+        let GatewayEntry { address, definitions, defines, answers, storage, .. } = entry;
+        let storage = StorageFault::all(storage);
+        GatewayStatus { address, is_first: defines, answers, definitions, storage }
     }
 }
 
@@ -147,6 +169,7 @@ async fn worker_status(
         bytes: described.as_ref().map(|it| it.bytes),
         streams: described.as_ref().map(|it| it.streams),
         error,
+        storage: described.map(|it| StorageFault::all(it.storage)).unwrap_or_default(),
     }
 }
 
@@ -178,6 +201,7 @@ impl Status {
                 false => "it does not answer".to_owned(),
             };
             let _ = writeln!(text, "{role:<20} {address:<21} {known}");
+            add_faults(&mut text, &gateway.storage);
         }
         let _ = writeln!(
             text,
@@ -193,8 +217,17 @@ impl Status {
                 _ => error.clone().unwrap_or_default(),
             };
             let _ = writeln!(text, "{id:<20} {address:<21} {buckets:>7} {holds}");
+            add_faults(&mut text, &worker.storage);
         }
         text
+    }
+}
+
+/// Adds what fails of a node's storage, on lines below the node's.
+fn add_faults(text: &mut String, faults: &[StorageFault]) {
+    for StorageFault { reason, message, refuses_writes } in faults {
+        let writes = if *refuses_writes { ", writes are refused" } else { "" };
+        let _ = writeln!(text, "    storage fault: {reason}{writes} ({message})");
     }
 }
 

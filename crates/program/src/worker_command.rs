@@ -7,15 +7,19 @@ use std::sync::Arc;
 
 use clap::Args;
 use thalweg::{Database, Error};
-use thalweg_distributed::{JoinReporter, NodeOptions, RunningNode, WorkerProcess, start_worker};
+use thalweg_cluster::seen::{SeenKind, SeenNodes};
+use thalweg_distributed::{
+    JoinReporter, Joined, NodeOptions, RunningNode, WorkerProcess, start_worker,
+};
 use thalweg_env::{keep_to_cores, machine_memory_bytes};
+use thalweg_server::Monitor;
 use thalweg_types::SqlState;
 use tokio::task::spawn_blocking;
 
 use crate::cli::DatabaseArguments;
 use crate::config::{Flags, Settings};
 use crate::exit::Exit;
-use crate::node_arguments::{NodeArguments, address, kept_id, kept_map};
+use crate::node_arguments::{NodeArguments, address, kept_id, kept_map, seen_nodes};
 use crate::report;
 use crate::serve_command::Signals;
 
@@ -60,6 +64,13 @@ pub struct WorkerArguments {
     /// Cores to run on, such as 0-3,8, where several processes share a machine [default: all]
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = core_range)]
     cores: Vec<RangeInclusive<usize>>,
+    /// Port for health checks and metrics over HTTP, at listen.address; port 0 picks any free one.
+    /// Without it, and without listen.http_port in the configuration, there is none
+    #[arg(long, value_name = "PORT")]
+    http_port: Option<u16>,
+    /// Take part in the cluster of a gateway whose directory is an older copy
+    #[arg(long)]
+    accept_restored: bool,
     /// End together with the process that holds the other end of standard input
     #[arg(long, hide = true)]
     ends_with_parent: bool,
@@ -71,10 +82,15 @@ pub struct WorkerArguments {
 
 /// Runs `thalweg worker` until a signal.
 pub fn run(arguments: &WorkerArguments) -> Exit {
-    let settings = match arguments.database.load_config(Flags::default()) {
-        Ok(config) => config.settings,
+    let mut flags = Flags::default();
+    flags.set("listen.http_port", arguments.http_port);
+    let config = match arguments.database.load_config(flags) {
+        Ok(config) => config,
         Err(errors) => return report::usage(&errors),
     };
+    // The default port is a server's: workers of one machine would all want it.
+    let has_http = config.is_set("listen.http_port");
+    let settings = config.settings;
     let _log = match thalweg_server::install_log(&settings.log) {
         Ok(log) => log,
         Err(error) => return report::usage(&[error]),
@@ -92,7 +108,7 @@ pub fn run(arguments: &WorkerArguments) -> Exit {
             return report::not_opened(&Error::internal(message));
         }
     };
-    let served = runtime.block_on(serve(arguments, &settings));
+    let served = runtime.block_on(serve(arguments, &settings, has_http));
     runtime.shutdown_background();
     match served {
         Ok(()) => Exit::Success,
@@ -120,19 +136,35 @@ fn keep_to(cores: &[RangeInclusive<usize>]) -> Result<(), Error> {
         .map_err(|error| Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("--cores: {error}")))
 }
 
-async fn serve(arguments: &WorkerArguments, settings: &Settings) -> Result<(), Error> {
+async fn serve(
+    arguments: &WorkerArguments,
+    settings: &Settings,
+    has_http: bool,
+) -> Result<(), Error> {
     let mut signals = Signals::new(arguments.ends_with_parent)?;
     let running = tokio::select! {
         running = start_all(arguments, settings) => running?,
         // Databases opened so far are dropped as in a crash: nothing was acknowledged yet.
         () = signals.next() => return Ok(()),
     };
+    let monitor = if has_http { Some(monitor(settings, &running)?) } else { None };
     signals.next().await;
+    drop(monitor);
     tokio::select! {
         closed = close_all(running) => closed,
         // A second signal ends the wait.
         () = signals.next() => Ok(()),
     }
+}
+
+/// Opens the port for health checks and metrics.
+fn monitor(settings: &Settings, running: &[(Database, RunningNode)]) -> Result<Monitor, Error> {
+    let databases = running.iter().map(|(database, _)| database.clone()).collect();
+    let joined: Vec<_> = running.iter().map(|(_, node)| node.joined().clone()).collect();
+    let ready = Arc::new(move || joined.iter().try_for_each(Joined::readiness));
+    let monitor = Monitor::start(settings.server(), databases, ready)?;
+    eprintln!("Health and metrics http://{}/metrics", monitor.address());
+    Ok(monitor)
 }
 
 async fn start_all(
@@ -172,7 +204,7 @@ async fn start(
     arguments: &WorkerArguments,
     settings: &Settings,
     first: Option<Database>,
-    process: &mut Option<WorkerProcess>,
+    process: &mut Option<(WorkerProcess, Arc<SeenNodes>)>,
     number: u16,
 ) -> Result<(Database, RunningNode), Error> {
     let mut own = arguments.database.clone();
@@ -184,21 +216,29 @@ async fn start(
         builder = builder.beside(first);
     }
     let database = run_blocking(move || builder.open()).await?;
+    thalweg_server::log_storage_faults(&database);
     let data = own.data.as_deref();
     let id = kept_id(database.env(), data)?;
-    let process = match process {
+    let (process, seen) = match process {
         Some(process) => process,
         none => {
             let map = kept_map(database.env(), data)?;
             let clock = &database.env().clock;
-            none.insert(WorkerProcess::new(map, clock, kept_encodings(settings)))
+            let accept = arguments.accept_restored;
+            let seen = seen_nodes(database.env(), data, SeenKind::Gateways, accept)?;
+            let process = WorkerProcess::new(map, clock, kept_encodings(settings));
+            none.insert((process, Arc::new(seen)))
         }
     };
     let listen = numbered(arguments.listen, number);
     let advertised = arguments.advertise.map(|address| numbered(address, number));
     let reporter: JoinReporter = Arc::new(|what: &str| tracing::warn!("{what}"));
-    let options =
-        NodeOptions { advertised, reporter: Some(reporter), ..arguments.cluster.options()? };
+    let options = NodeOptions {
+        advertised,
+        reporter: Some(reporter),
+        seen: Some(Arc::clone(seen)),
+        ..arguments.cluster.options()?
+    };
     let gateways = arguments.join.clone();
     let node = start_worker(database.clone(), id, listen, gateways, process, &options).await?;
     if node.address() != node.listens_at() {

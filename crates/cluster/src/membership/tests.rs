@@ -36,7 +36,7 @@ fn worker(id: u64) -> NodeName {
 }
 
 fn starting(worker: NodeName, run: u64) -> Joining {
-    Joining { process: worker.id, worker, run }
+    Joining { process: worker.id, worker, run, durable: std::sync::Arc::new(|| (0, 0)) }
 }
 
 fn called(address: SocketAddr) -> ReconnectingLink {

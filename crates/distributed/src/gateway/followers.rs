@@ -36,7 +36,8 @@ pub(crate) struct Followers {
 struct Follower {
     address: String,
     definitions: u64,
-    /// Number of its last request, and when that was answered; `None` while it waits.
+    storage: Vec<wire::StorageFault>,
+    /// The number of what it asked last, and when that was answered; `None` while it waits.
     ask: u64,
     answered: Option<Duration>,
 }
@@ -86,6 +87,7 @@ impl Followers {
             definitions: follower.definitions,
             defines: false,
             answers: true,
+            storage: follower.storage.clone(),
         });
         entries.collect()
     }
@@ -105,6 +107,7 @@ impl Waiting {
         let follower = Follower {
             address: follow.address.clone(),
             definitions: follow.definitions,
+            storage: follow.storage.clone(),
             ask,
             answered: None,
         };
@@ -193,7 +196,7 @@ mod tests {
     use super::*;
 
     fn follower(definitions: u64, answered: Option<Duration>) -> Follower {
-        Follower { address: String::new(), definitions, ask: 0, answered }
+        Follower { address: String::new(), definitions, storage: Vec::new(), ask: 0, answered }
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use tokio::time::interval;
 
 use super::{Gateway, Shared};
 use crate::node::JoinReporter;
-use crate::worker::known;
+use crate::worker::{known, storage_to_wire};
 
 /// Pause before the first gateway is asked again after a failure.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -222,6 +222,7 @@ impl Follower {
             address: self.shared.address.clone(),
             definitions: self.shared.last_definition(),
             map_version: self.shared.map.current().version(),
+            storage: storage_to_wire(&self.shared.storage),
         };
         let question = wire::GatewayWork { kind: Some(Kind::Follow(follow)) }.encode_to_vec();
         let first = self.first.clone();

@@ -304,7 +304,11 @@ impl Sender {
         let behind = if self.asked.is_empty() { 0 } else { self.turn - 1 };
         let write = wire::WriteRows { groups, stream: self.stream, turn: self.turn, behind };
         let (shared, owner) = (Arc::clone(&self.shared), self.owner);
-        let answer = async move { shared.ask_once(owner, Kind::WriteRows(write)).await };
+        let answer = async move {
+            let written: wire::RowsWritten = shared.ask_once(owner, Kind::WriteRows(write)).await?;
+            shared.note_position(owner, written.position);
+            Ok(written)
+        };
         self.answers.push_back(answer.boxed());
         self.asked.push_back(asked);
     }

@@ -21,6 +21,8 @@ pub(super) struct Presence {
     answering: AtomicUsize,
     /// One owner of buckets that did not answer.
     missing: parking_lot::Mutex<Option<NodeName>>,
+    /// Why a worker, or this gateway, must not take part, at the last look.
+    refusal: parking_lot::Mutex<Option<String>>,
 }
 
 impl Presence {
@@ -30,6 +32,7 @@ impl Presence {
             was_complete: AtomicBool::new(false),
             answering: AtomicUsize::new(0),
             missing: parking_lot::Mutex::default(),
+            refusal: parking_lot::Mutex::default(),
         }
     }
 
@@ -40,12 +43,23 @@ impl Presence {
         let answering = owners().filter(|worker| worker.seen.is_some()).count();
         self.answering.store(answering, Ordering::Relaxed);
         *self.missing.lock() = missing.map(|worker| worker.worker.clone());
+        if missing.is_none() {
+            *self.refusal.lock() = None;
+        }
         if missing.is_none() && answering > 0 && workers.len() >= self.expected {
             self.was_complete.store(true, Ordering::Relaxed);
         }
     }
 
-    /// True once all expected workers and all owners of buckets were seen.
+    /// Takes in why a worker could not be looked at. An older copy of a directory is a reason that
+    /// does not pass by itself.
+    pub(super) fn note_refusal(&self, error: &Error) {
+        if error.state() == SqlState::OBJECT_NOT_IN_STATE {
+            *self.refusal.lock() = Some(error.message().to_owned());
+        }
+    }
+
+    /// Whether this gateway has all workers that it begins with.
     pub(super) fn was_complete(&self) -> bool {
         self.was_complete.load(Ordering::Relaxed)
     }
@@ -77,12 +91,13 @@ impl Presence {
     pub(super) fn check(&self, map: &ShardMap) -> Result<()> {
         self.check_joined(map)?;
         let not_yet = |message: String| Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message));
+        let refusal = self.refusal.lock().clone();
         if self.answering.load(Ordering::Relaxed) == 0 {
-            return not_yet("no worker answers".to_owned());
+            return not_yet(refusal.unwrap_or_else(|| "no worker answers".to_owned()));
         }
         match &*self.missing.lock() {
             Some(missing) if !self.was_complete() => {
-                not_yet(format!("{missing} does not answer yet"))
+                not_yet(refusal.unwrap_or_else(|| format!("{missing} does not answer yet")))
             }
             _ => Ok(()),
         }

@@ -87,10 +87,12 @@ pub(super) async fn send(
     let prepared = prepared?;
     unfinished.workers.clear();
     let commit = prepared.into_iter().map(|(worker_index, sent, rest)| async move {
-        (
-            worker_index,
-            shared.ask_once::<wire::Done>(worker_index, message(Stage::Commit, sent, rest)).await,
-        )
+        let done =
+            shared.ask_once::<wire::Done>(worker_index, message(Stage::Commit, sent, rest)).await;
+        if let Ok(wire::Done { position }) = &done {
+            shared.note_position(worker_index, *position);
+        }
+        (worker_index, done)
     });
     let answers = join_all(commit).await;
     // A worker that failed still buffers its part, so it is told to forget it.

@@ -3,10 +3,14 @@
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
 
+use futures::future::{join, join_all};
 use prost::Message as _;
-use thalweg_cluster::link::{Answer, NodeName, ReconnectingLink, UNREAD_BYTES, unavailable};
+use thalweg_cluster::link::{
+    Answer, DESCRIBE, NodeName, ReconnectingLink, UNREAD_BYTES, unavailable,
+};
 use thalweg_cluster::map::{ShardMap, SharedMap};
 use thalweg_cluster::node::FETCH;
+use thalweg_cluster::seen::Standing;
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
@@ -16,6 +20,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{Shared, definitions, in_one_message};
 use crate::stages::Peers;
+use crate::worker::storage_to_wire;
 
 /// Number of times that a worker that disagrees is brought up to date before the request fails.
 pub(crate) const TRIES: usize = 5;
@@ -53,6 +58,7 @@ impl Shared {
             definitions: self.last_definition(),
             defines: self.following.is_none(),
             answers: true,
+            storage: storage_to_wire(&self.storage),
         };
         match &self.following {
             None => std::iter::once(own).chain(self.followers.entries(&*self.clock)).collect(),
@@ -65,6 +71,11 @@ impl Shared {
         let all = self.definitions.read();
         let known = usize::try_from(known).unwrap_or(usize::MAX).min(all.len());
         definitions(in_one_message(&all[known..])).definitions
+    }
+
+    /// How far this gateway's own log has come.
+    pub(crate) fn standing(&self) -> wire::Standing {
+        (self.standing)().to_wire()
     }
 
     pub(crate) fn peers(&self) -> &Peers {
@@ -91,8 +102,14 @@ impl Shared {
         loop {
             let map = self.map.current();
             let worker = worker_at(&map, worker_index)?;
-            let message = self.request(&map, worker, kind.clone());
-            match self.link(worker).call(FETCH, &message).await {
+            let asked = match self.run_of(&map, worker_index).await {
+                Ok(run) => {
+                    let message = self.request(&map, worker, run, kind.clone());
+                    self.link(worker).call(FETCH, &message).await
+                }
+                Err(error) => Err(error),
+            };
+            match asked {
                 Err(error) if tries > 0 && self.agrees(worker_index, worker, &error).await? => {
                     tries -= 1
                 }
@@ -140,13 +157,20 @@ impl Shared {
         loop {
             let map = self.map.current();
             let worker = worker_at(&map, worker_index)?;
-            let message = self.request(&map, worker, kind.clone());
-            let kept = self.link(worker);
-            let (link, _) = match is_agreed(&kind) {
-                true => kept.link_anyway().await?,
-                false => kept.link().await?,
+            let asked = match self.run_of(&map, worker_index).await {
+                Ok(run) => {
+                    let message = self.request(&map, worker, run, kind.clone());
+                    let kept = self.link(worker);
+                    let (link, _) = match is_agreed(&kind) {
+                        true => kept.link_anyway().await?,
+                        false => kept.link().await?,
+                    };
+                    link.call(FETCH, &message).await
+                }
+                Err(error) if error.state() == SqlState::CONNECTION_FAILURE => return Err(error),
+                Err(error) => Err(error),
             };
-            let answer = match link.call(FETCH, &message).await {
+            let answer = match asked {
                 Err(error) if tries > 0 && self.agrees(worker_index, worker, &error).await? => {
                     self.may_repeat(&kind, &error)?;
                     tries -= 1;
@@ -181,9 +205,15 @@ impl Shared {
             SqlState::OTHER_WORKER => {
                 // The worker may have a new address in a newer map.
                 self.exchange_maps(worker).await?;
-                match self.map.current().workers().get(worker_index) == Some(worker) {
-                    false => Ok(true),
-                    true => Err(unavailable(worker, refused.message())),
+                if self.map.current().workers().get(worker_index) != Some(worker) {
+                    return Ok(true);
+                }
+                // The worker itself may have been started again.
+                match self.check_run(worker_index).await {
+                    Err(error) if error.state() == SqlState::OTHER_WORKER => {
+                        Err(unavailable(worker, refused.message()))
+                    }
+                    checked => checked.map(|()| true),
                 }
             }
             SqlState::STALE_DEFINITIONS => {
@@ -273,11 +303,82 @@ impl Shared {
         Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
     }
 
-    fn request(&self, map: &ShardMap, worker: &NodeName, kind: Kind) -> Vec<u8> {
+    /// The run of a worker, once it is known that neither this worker nor another one of its
+    /// process has an older copy of its directory.
+    ///
+    /// # Errors
+    /// If the worker does not answer, or if one of them has an older copy.
+    pub(crate) async fn run_of(&self, map: &ShardMap, worker_index: usize) -> Result<u64> {
+        let (worker, process) = (worker_at(map, worker_index)?, map.processes()[worker_index]);
+        if let Some(run) = self.seen.run_of(worker.id, process) {
+            return Ok(run);
+        }
+        let others = map.workers().iter().zip(map.processes());
+        let others = others.filter(|(other, its)| **its == process && *other != worker);
+        let others = others.map(|(other, _)| self.describe(other, process));
+        let (run, others) = join(self.describe(worker, process), join_all(others)).await;
+        let run = match run {
+            Err(error) if is_absence(&error) => {
+                return Err(self.seen.refusal(worker.id).unwrap_or(error));
+            }
+            run => run?,
+        };
+        let mut is_complete = true;
+        for other in others {
+            match other {
+                Ok(_) => {}
+                // Whoever is asked for its rows says so.
+                Err(error) if is_absence(&error) => is_complete = false,
+                Err(error) => return Err(error),
+            }
+        }
+        if is_complete {
+            self.seen.admit(process);
+        }
+        Ok(run)
+    }
+
+    /// Looks at a worker that is another run than was asked for.
+    pub(crate) async fn check_run(&self, worker_index: usize) -> Result<()> {
+        let map = self.map.current();
+        if let Some(process) = map.processes().get(worker_index) {
+            self.seen.readmit(*process);
+        }
+        self.run_of(&map, worker_index).await.map(drop)
+    }
+
+    /// The run of a worker whose log has come as far as before.
+    async fn describe(&self, worker: &NodeName, process: u64) -> Result<u64> {
+        let link = self.link(worker).link().await?.0;
+        let it: wire::NodeDescription = link.ask(DESCRIBE, &wire::DescribeNodeRequest {}).await?;
+        if it.id != worker.id {
+            let message = format!("worker {} answers at its address", it.id);
+            return Err(Error::new(SqlState::OTHER_WORKER, message));
+        }
+        let standing = Standing::from_wire(&it.standing.unwrap_or_default());
+        self.seen.check_worker(worker.id, process, standing)?;
+        Ok(standing.run)
+    }
+
+    /// A worker reported, after a write, up to where its log is durable.
+    pub(crate) fn note_position(&self, worker_index: usize, position: u64) {
+        if position > 0
+            && let Some(worker) = self.map.current().workers().get(worker_index)
+        {
+            self.seen.note(worker.id, position);
+        }
+    }
+
+    fn request(&self, map: &ShardMap, worker: &NodeName, run: u64, kind: Kind) -> Vec<u8> {
         let definitions = self.last_definition();
         let question = wire::Work { definitions, kind: Some(kind) }.encode_to_vec().into();
-        let request =
-            wire::FetchRequest { map_version: map.version(), worker: worker.id, question };
+        let request = wire::FetchRequest {
+            map_version: map.version(),
+            worker: worker.id,
+            question,
+            run,
+            gateway: Some(self.standing()),
+        };
         request.encode_to_vec()
     }
 
@@ -306,6 +407,11 @@ fn worker_at(map: &ShardMap, worker_index: usize) -> Result<&NodeName> {
 /// since leaving it out would certainly leave the write half done.
 fn is_agreed(kind: &Kind) -> bool {
     matches!(kind, Kind::Write(write) if write.stage() == Stage::Commit && write.before > 0)
+}
+
+/// Whether a worker could not be looked at, for now.
+fn is_absence(error: &Error) -> bool {
+    [SqlState::CONNECTION_FAILURE, SqlState::OTHER_WORKER].contains(&error.state())
 }
 
 fn no_answer(error: &prost::DecodeError) -> Error {

@@ -87,10 +87,13 @@ async fn shard_statistics(shared: &Arc<Shared>, map: &ShardMap, asked: &Asked) -
 /// The status of one worker and of others in its process; empty if it does not answer.
 async fn sights_of(shared: &Arc<Shared>, place: usize, together: Vec<u64>) -> Vec<wire::Sight> {
     let look = Kind::Look(wire::Look { together });
-    shared
-        .ask_one::<wire::Sights>(place, look)
-        .await
-        .map_or_else(|_| Vec::new(), |seen| seen.sights)
+    match shared.ask_one::<wire::Sights>(place, look).await {
+        Ok(seen) => seen.sights,
+        Err(error) => {
+            shared.presence.note_refusal(&error);
+            Vec::new()
+        }
+    }
 }
 
 /// Estimated number of distinct values of columns on the worker that has most of them. A column is

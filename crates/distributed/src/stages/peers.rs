@@ -51,24 +51,32 @@ impl Peers {
         Peers { map, options, links: Mutex::default(), silent, runtime }
     }
 
-    async fn ask(&self, worker: &NodeName, definitions: u64, kind: Kind) -> Result<Answer> {
-        let question: bytes::Bytes =
-            wire::Work { definitions, kind: Some(kind) }.encode_to_vec().into();
+    /// Asks a run of a worker; any run where it is 0.
+    async fn ask(
+        &self,
+        worker: &NodeName,
+        run: u64,
+        gateway: Option<wire::Standing>,
+        work: wire::Work,
+    ) -> Result<Answer> {
+        let question: bytes::Bytes = work.encode_to_vec().into();
         let link = self.link(worker);
         let mut tries = TRIES;
         loop {
             let map_version = self.map.current().version();
-            let request =
-                wire::FetchRequest { map_version, worker: worker.id, question: question.clone() };
+            let request = wire::FetchRequest {
+                map_version,
+                worker: worker.id,
+                question: question.clone(),
+                run,
+                gateway,
+            };
             match link.call(FETCH, &request.encode_to_vec()).await {
                 Err(error) if error.state() == SqlState::STALE_SHARD_MAP && tries > 0 => {
                     tries -= 1;
                     let own = self.map.current().to_wire();
                     let newest: wire::ShardMap = link.link().await?.0.ask(PUT_MAP, &own).await?;
                     self.map.offer(ShardMap::from_wire(&newest)?).await?;
-                }
-                Err(error) if error.state() == SqlState::OTHER_WORKER => {
-                    return Err(unavailable(worker, error.message()));
                 }
                 answer => return answer,
             }
@@ -90,7 +98,11 @@ impl Peers {
 impl Exchange for Arc<Peers> {
     fn ask(&self, worker: NodeName, kind: Kind) -> Opening {
         let peers = Arc::clone(self);
-        let asked = async move { Peers::ask(&peers, &worker, 0, kind).await };
+        let work = wire::Work { definitions: 0, kind: Some(kind) };
+        let asked = async move {
+            let asked = Peers::ask(&peers, &worker, 0, None, work).await;
+            asked.map_err(|error| absent(&worker, error))
+        };
         AbortOnDropHandle::new(self.runtime.spawn(asked))
     }
 }
@@ -99,19 +111,39 @@ impl Exchange for Arc<Shared> {
     fn ask(&self, worker: NodeName, kind: Kind) -> Opening {
         let shared = Arc::clone(self);
         self.spawn(async move {
-            let peers = shared.peers();
-            match peers.ask(&worker, shared.last_definition(), kind.clone()).await {
+            let answer = match ask_checked(&shared, &worker, kind.clone()).await {
                 Err(error) if error.state() == SqlState::STALE_DEFINITIONS => {
                     shared.bring_up(place(&shared, &worker)?).await?;
-                    peers.ask(&worker, shared.last_definition(), kind).await
+                    ask_checked(&shared, &worker, kind).await
                 }
                 Err(error) if error.state() == SqlState::STALE_GATEWAY => {
                     shared.learn(place(&shared, &worker)?).await?;
-                    peers.ask(&worker, shared.last_definition(), kind).await
+                    ask_checked(&shared, &worker, kind).await
+                }
+                Err(error) if error.state() == SqlState::OTHER_WORKER => {
+                    let place = place(&shared, &worker)?;
+                    shared.check_run(place).await.map_err(|error| absent(&worker, error))?;
+                    ask_checked(&shared, &worker, kind).await
                 }
                 answer => answer,
-            }
+            };
+            answer.map_err(|error| absent(&worker, error))
         })
+    }
+}
+
+/// Asks a worker in the run that a gateway has checked.
+async fn ask_checked(shared: &Arc<Shared>, worker: &NodeName, kind: Kind) -> Result<Answer> {
+    let run = shared.run_of(&shared.map().current(), place(shared, worker)?).await?;
+    let work = wire::Work { definitions: shared.last_definition(), kind: Some(kind) };
+    shared.peers().ask(worker, run, Some(shared.standing()), work).await
+}
+
+/// A worker at whose address another one answers is not there.
+fn absent(worker: &NodeName, error: Error) -> Error {
+    match error.state() {
+        SqlState::OTHER_WORKER => unavailable(worker, error.message()),
+        _ => error,
     }
 }
 

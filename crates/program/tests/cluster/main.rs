@@ -22,6 +22,7 @@ mod mischief;
 mod namespaces;
 mod network;
 mod nodes;
+mod older_copies;
 mod plan_cache;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;
@@ -41,6 +42,7 @@ mod suite;
 mod support;
 #[path = "../../../server/tests/records/updating.rs"]
 mod updating;
+mod watched;
 mod weather;
 mod wires;
 #[path = "../../../server/tests/records/writing.rs"]
