@@ -1,6 +1,6 @@
 //! HTTP over a real socket, by hand.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -124,7 +124,8 @@ async fn a_server_whose_storage_fails_is_not_ready_until_it_has_recovered() {
     let database = Database::builder().env(env).directory("/data/database").open().unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE t (n bigint PRIMARY KEY)").await.unwrap();
-    let server = Server::start(anywhere(ServerConfig::default()), database).await.unwrap();
+    let config = anywhere(ServerConfig::default());
+    let server = Server::start(config, database.clone()).await.unwrap();
     let healthy = |page: &str, reason: &str, is_healthy: u8| {
         let line = format!("thalweg_storage_healthy{{reason=\"{reason}\"}} {is_healthy}");
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");
@@ -150,7 +151,7 @@ async fn a_server_whose_storage_fails_is_not_ready_until_it_has_recovered() {
     session.execute("INSERT INTO t VALUES (1)").await.unwrap();
     // A checkpoint that failed refuses no writes.
     disk.set_condition(DiskCondition::FailingSyncs);
-    session.execute("CHECKPOINT").await.unwrap_err();
+    database.checkpoint().unwrap_err();
     let told = get(&server, "/health/ready").await;
     assert_eq!(told.status, 200);
     assert!(told.text().contains("checkpoint_failed: "), "{}", told.text());
@@ -183,7 +184,7 @@ async fn a_process_that_serves_no_clients_has_health_and_metrics_alone() {
     assert_eq!(get("/sql").await.status, 404);
     // The rules are a server's.
     let mut config = anywhere(ServerConfig::default());
-    config.listen.address = [0, 0, 0, 0].into();
+    config.listen.address = Ipv4Addr::UNSPECIFIED.into();
     config.auth.method = AuthConfig::Trust;
     assert!(Monitor::start(config.clone(), databases(), Arc::clone(&ready)).is_err());
     config.auth.method = AuthConfig::Auto;

@@ -55,7 +55,10 @@ async fn an_older_copy_of_a_worker_is_refused() {
     cluster.restart(1);
     let why = refusal(&cluster).await;
     assert!(why.contains("its log ends at group"), "{why}");
-    // A gateway that is started again remembers.
+    // A gateway that is started again remembers. It stores its record once a second.
+    let mut ticks = tokio::time::interval(Duration::from_secs(2));
+    ticks.tick().await;
+    ticks.tick().await;
     cluster.restart_gateway().await;
     refusal(&cluster).await;
     // The newest directory is taken.

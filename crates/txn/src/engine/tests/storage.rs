@@ -97,8 +97,12 @@ fn a_full_disk_is_a_fault_until_it_has_room_though_nobody_writes() {
     }
     assert_eq!(bench.began(StorageReason::DiskFull), 1);
     bench.disk.set_condition(DiskCondition::Healthy);
-    for _ in 0..2 {
+    // The engine's own maintenance thread may be about to report a failure of before.
+    for _ in 0..100 {
         bench.look_around_after(Duration::from_secs(2));
+        if bench.reasons().is_empty() {
+            break;
+        }
     }
     assert_eq!(bench.reasons(), []);
     assert_eq!(bench.ended(StorageReason::DiskFull), 1);
