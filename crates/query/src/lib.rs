@@ -114,5 +114,5 @@ pub use thalweg_txn::{
 pub use workers::{
     AtomicScope, Definition, DefinitionQuorum, FanIn, Gathering, Holders, KeySearch, KeyedWriter,
     Load, NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, Rebound, ShardPlan, ShardRows,
-    ShardStatistics, Shards, Stages, WorkerScan, Workers, Write,
+    ShardStatistics, Shards, StageRunner, Staged, Stages, WorkerScan, Workers, Write,
 };

@@ -49,6 +49,7 @@ pub(crate) use self::local::{
 };
 use crate::equivalence_barriers::is_veil;
 use crate::plan::RECOMPUTED;
+use crate::workers::is_run_apart;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -84,8 +85,7 @@ pub type AsLeaf = fn(&Plan) -> Option<&dyn Leaf>;
 /// # Errors
 /// If an operator does not accept its new children.
 pub fn with_semi_join_filters(plan: &Plan, as_leaf: AsLeaf) -> Result<Plan> {
-    // Operators that run on other nodes, or several times, cannot wait for keys of this run.
-    if plan.name() == "Stages" || plan.name() == "RecursiveQueryExec" {
+    if is_run_apart(plan) {
         return Ok(Arc::clone(plan));
     }
     // Joins before those below them: a first side that waits for keys is filtered, too.

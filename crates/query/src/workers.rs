@@ -15,6 +15,7 @@ mod commit;
 mod journal;
 mod keyed;
 mod shards;
+mod staged;
 mod table;
 
 use std::fmt;
@@ -39,6 +40,8 @@ pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
 pub use keyed::KeyedWriter;
 pub use shards::{PackedRows, ShardPlan, ShardRows, ShardStatistics, Shards};
+pub(crate) use staged::is_run_apart;
+pub use staged::{StageRunner, Staged};
 pub(crate) use table::TableOnWorkers;
 
 /// A pass over executable plans.

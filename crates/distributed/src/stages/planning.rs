@@ -26,14 +26,14 @@ use datafusion_distributed::{
 };
 use futures::FutureExt as _;
 use thalweg_dialect::errors::external;
-use thalweg_query::Gathering;
+use thalweg_query::{Gathering, Staged};
 use thalweg_types::Error;
 use tokio::sync::mpsc;
 use url::Url;
 
 use super::channel::Channels;
 use super::leaf::{LeafCodec, leaves};
-use super::staged::Staged;
+use super::staged::Runner;
 use super::{Distributor, Plan, choice, peers, portability};
 use crate::gateway::Shared;
 use crate::scan::RemoteScan;
@@ -72,7 +72,8 @@ impl Distributor for OnDistributed {
             return Err("there is one task".to_owned());
         }
         can_be_sent(&stages).map_err(reason)?;
-        Ok(Arc::new(Staged::new(&self.shared, plan, stages, partitions, why)))
+        let runner = Runner::new(&self.shared, plan, Arc::clone(&stages), partitions, why);
+        Ok(Arc::new(Staged::new(stages, Arc::new(runner))))
     }
 }
 

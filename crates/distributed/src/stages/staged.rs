@@ -1,6 +1,5 @@
-//! A plan in stages, as an operator of the gateway.
+//! The execution of a plan in stages, for its operator at the gateway.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,17 +7,17 @@ use arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt as _, stream};
 use thalweg_dialect::errors::external;
-use thalweg_query::reconfigured;
+use thalweg_query::{StageRunner, reconfigured};
 use thalweg_types::Error;
 use tokio::sync::mpsc;
 
 use super::{Plan, planning};
 use crate::gateway::Shared;
 
-pub(super) struct Staged {
+/// Runs the stages of one plan.
+pub(super) struct Runner {
     shared: Arc<Shared>,
     /// The plan from which the stages were made.
     plan: Plan,
@@ -29,22 +28,17 @@ pub(super) struct Staged {
     is_used: AtomicBool,
 }
 
-impl Staged {
+impl Runner {
     pub(super) fn new(
         shared: &Arc<Shared>,
         plan: &Plan,
         stages: Plan,
         partitions: usize,
         why: &str,
-    ) -> Staged {
+    ) -> Runner {
         let (shared, plan) = (Arc::clone(shared), Arc::clone(plan));
         let (why, is_used) = (why.to_owned(), AtomicBool::new(false));
-        Staged { shared, plan, stages, partitions, why, is_used }
-    }
-
-    fn over(&self, stages: Plan) -> Result<Plan> {
-        let Staged { shared, plan, partitions, why, .. } = self;
-        Ok(Arc::new(Staged::new(shared, plan, stages, *partitions, why)))
+        Runner { shared, plan, stages, partitions, why, is_used }
     }
 
     /// Stages that have not run yet. Tasks are identified by a number of the stages, so each run
@@ -57,27 +51,14 @@ impl Staged {
     }
 }
 
-impl fmt::Debug for Staged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_as(DisplayFormatType::Default, f)
-    }
-}
-
-impl DisplayAs for Staged {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stages: [{}]", self.why)
-    }
-}
-
-impl ExecutionPlan for Staged {
-    thalweg_query::over_one_input!(stages);
-
-    fn name(&self) -> &'static str {
-        "Stages"
+impl StageRunner for Runner {
+    fn why(&self) -> &str {
+        &self.why
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.stages.properties()
+    fn over(&self, stages: Plan) -> Arc<dyn StageRunner> {
+        let Runner { shared, plan, partitions, why, .. } = self;
+        Arc::new(Runner::new(shared, plan, stages, *partitions, why))
     }
 
     fn execute(
@@ -89,11 +70,12 @@ impl ExecutionPlan for Staged {
         let mut config = context.session_config().clone();
         planning::configure(&mut config, &self.shared, Some(failures))?;
         let context = Arc::new(reconfigured(&context, config));
+        let schema = self.stages.schema();
         let rows = self.fresh()?.execute(partition, context)?;
         let rows = stream::try_unfold((rows, failed), |(mut rows, mut failed)| async move {
             Ok(next(&mut rows, &mut failed).await?.map(|batch| (batch, (rows, failed))))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
 

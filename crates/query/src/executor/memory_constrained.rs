@@ -50,6 +50,7 @@ use super::buffered_side::BufferedSide;
 use super::yielding::SmallBatches;
 use crate::plan::RECOMPUTED;
 use crate::semi_join_filters::without_semi_join_filters;
+use crate::workers::is_run_apart;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -66,7 +67,7 @@ pub(super) struct MemoryConstrained {
 /// A plan with the same rows that takes less memory and has not begun; `None` if there is none.
 pub(super) fn memory_constrained(plan: Plan) -> Result<Option<MemoryConstrained>> {
     // Plans on workers and recursive plans cannot be restarted here.
-    if plan.exists(|node| Ok(matches!(node.name(), "Stages" | "RecursiveQueryExec")))? {
+    if plan.exists(|node| Ok(is_run_apart(node)))? {
         return Ok(None);
     }
     // A merge join reads both sides at once, so neither may wait for the other's semi-join filter.

@@ -18,6 +18,7 @@ use futures::TryStreamExt;
 use thalweg_scan::{own_bytes, text_bytes};
 
 use crate::plan::RECOMPUTED;
+use crate::workers::Staged;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
@@ -31,7 +32,7 @@ const TIMES_HELD: usize = 2;
 pub fn with_window_memory(plan: Plan) -> Result<Plan> {
     let counted = plan.transform_down(|node| {
         // Parts that run on workers count there.
-        if node.name() == "Stages" {
+        if node.is::<Staged>() {
             return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
         }
         match node.is::<WindowAggExec>() {
