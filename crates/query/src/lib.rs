@@ -101,7 +101,7 @@ pub use semi_join_filters::{
     ASSUMED_SELECTIVITY_DIVISOR, AsLeaf, KeyMembership, Keys, Leaf, share, with_semi_join_filters,
 };
 pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
-pub use session::{Session, Statement, TransactionStatus};
+pub use session::{Route, Session, Statement, TransactionStatus};
 pub use task::reconfigured;
 pub use thalweg_dialect::parse::{may_hold_password, without_passwords};
 pub use thalweg_txn::RowChanges;

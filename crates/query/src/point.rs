@@ -86,6 +86,11 @@ impl Point {
         !matches!(self.action, Action::Select { .. } | Action::Range(_))
     }
 
+    /// True for a query for a range of an index.
+    pub(crate) fn is_range(&self) -> bool {
+        matches!(self.action, Action::Range(_))
+    }
+
     /// True for an `INSERT` with an `ON CONFLICT` clause.
     pub(crate) fn is_upsert(&self) -> bool {
         match &self.action {

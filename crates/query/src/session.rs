@@ -6,12 +6,12 @@ mod cursors;
 mod locking;
 mod planned;
 mod points;
+mod route;
 mod row_forms;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::common::ScalarValue;
 use futures::future::BoxFuture;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_txn::Transaction;
@@ -19,12 +19,12 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use tokio::sync::Semaphore;
 
 use crate::appender::Appender;
-use crate::cancel::{CancelHandle, SessionCancels, Timer};
+use crate::cancel::{CancelHandle, SessionCancels};
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::locks::{self, SessionLocks};
-use crate::outcome::{Copy, Outcome, Tag};
+use crate::outcome::{Outcome, Tag};
 use crate::panics::caught;
 use crate::planning::is_long;
 use crate::point;
@@ -39,6 +39,7 @@ use crate::workers::{AtomicScope, Load};
 pub(crate) use self::blocks::in_failed_block;
 use self::blocks::{Block, outside};
 use self::planned::Work;
+pub use self::route::Route;
 
 /// Maximum number of retries of a statement that lost a conflict, before the error is reported.
 const RETRIES_MAX: usize = 100;
@@ -65,6 +66,8 @@ pub struct Session {
     cursors: Cursors,
     /// The form of result rows.
     form: RowForm,
+    /// The route of the last statement.
+    route: Option<Route>,
 }
 
 /// State of a session's transaction block, as PostgreSQL's protocol reports it after each
@@ -102,6 +105,7 @@ impl Session {
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
             form: RowForm::Batches,
+            route: None,
         }
     }
 
@@ -122,7 +126,10 @@ impl Session {
     /// # Errors
     /// A syntax error, with its position in `sql`; the cancel.
     pub fn split<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Statement>>> {
-        let (mut cancels, timer) = (self.cancels.handle().watch(), self.timer_of_text(sql));
+        // The text may have several statements, which get timers of their own. Parsing a short text
+        // takes no time.
+        let timer = is_long(sql).then(|| self.statement_timer()).flatten();
+        let mut cancels = self.cancels.handle().watch();
         let parsing = self.parsing(sql, statements);
         Box::pin(async move {
             let _timer = timer;
@@ -186,37 +193,10 @@ impl Session {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
     }
 
-    /// The session's timeout, if the text is long enough for parsing to take a while.
-    fn timer_of_text(&self, sql: &str) -> Option<Timer> {
-        let timeout = self.settings.statement_timeout().filter(|_| is_long(sql))?;
-        Some(self.cancels.after(timeout))
-    }
-
     /// Parses the one statement of a text.
     async fn parsed(&mut self, sql: &str) -> Result<Parsed> {
-        let _timer = self.timer_of_text(sql);
         let parsing = self.parsing(sql, parse_single);
         self.cancels.run(parsing).await
-    }
-
-    async fn run_text(&mut self, sql: &str) -> Result<Outcome> {
-        self.cancels.begin();
-        let work = async {
-            match self.run_again(sql).await? {
-                Some(outcome) => Ok(outcome),
-                None => {
-                    let parsed = self.parsed(sql).await?;
-                    let reads = statement::only_reads(&parsed.statement);
-                    let outcome = Box::pin(self.run_timed(parsed, sql)).await?;
-                    if reads {
-                        self.note(sql);
-                    }
-                    Ok(outcome)
-                }
-            }
-        };
-        let outcome = with_room_for(sql, caught(work)).await;
-        self.note_failure(outcome)
     }
 
     /// Describes a statement's parameters and result without running it.
@@ -233,8 +213,7 @@ impl Session {
         Box::pin(async {
             self.cancels.begin();
             let work = async {
-                let timer = self.settings.statement_timeout();
-                let _timer = timer.map(|timeout| self.cancels.after(timeout));
+                let _timer = self.statement_timer();
                 let parsed = self.parsed(sql).await?;
                 let prepared = self.describe(parsed, sql, declared).await?;
                 // A cancel that arrived at the end would be lost when the statement runs.
@@ -244,28 +223,6 @@ impl Session {
             let prepared = with_room_for(sql, caught(work)).await;
             self.note_failure(prepared)
         })
-    }
-
-    async fn run_prepared(
-        &mut self,
-        prepared: &Prepared,
-        values: &[ScalarValue],
-    ) -> Result<Outcome> {
-        if let Some(point) = prepared.point().filter(|point| point.writes())
-            && prepared.parameters().len() == values.len()
-            && let Some(outcome) = self.run_point(prepared, point, values).await?
-        {
-            return Ok(outcome);
-        }
-        if let Some(outcome) = self.ask_for_row(prepared, values).await? {
-            return Ok(outcome);
-        }
-        if let Some(outcome) = Box::pin(self.run_prepared_query(prepared, values)).await? {
-            return Ok(outcome);
-        }
-        let parsed = prepared.with_values(values)?;
-        // The future of planning has many kilobytes, too many to move for each point statement.
-        Box::pin(self.run_timed(parsed, prepared.sql())).await
     }
 
     /// Stores a prepared statement under a name, as `PREPARE` does.
@@ -381,24 +338,6 @@ impl Session {
         Ok(Outcome::done(Tag::Copy(rows)))
     }
 
-    /// Runs a statement under the session's timeout, which also applies to the stream of its rows.
-    async fn run_timed(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
-        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
-        if locks::is_alone(&parsed.statement, sql) {
-            return Box::pin(self.run_locks(parsed, sql)).await;
-        }
-        let mut outcome = self.run(parsed, sql).await?;
-        if let Some(Copy::In(copy)) = &mut outcome.copy {
-            copy.keep(timer);
-            return Ok(outcome);
-        }
-        match outcome.encoded.take() {
-            Some(rows) => outcome.encoded = Some(self.cancels.guard(rows, timer)),
-            None => outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer)),
-        }
-        Ok(outcome)
-    }
-
     async fn describe(
         &mut self,
         parsed: Parsed,
@@ -439,20 +378,8 @@ impl Session {
         Ok(Prepared::new(parsed, sql, description))
     }
 
-    async fn run(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
-        if let Some(control) = statement::control(&parsed) {
-            return self.control(control).await;
-        }
-        if let Some(wanted) = statement::of_session(&parsed) {
-            return self.run_of_session(wanted, sql).await;
-        }
-        let parsed = Arc::new(parsed);
-        let outcome = self.run_parsed(&parsed, sql).await;
-        self.drop_parsed(parsed, sql);
-        outcome
-    }
-
-    async fn run_parsed(&mut self, parsed: &Arc<Parsed>, sql: &str) -> Result<Outcome> {
+    /// Plans a statement and runs it, in the open block or as a transaction of its own.
+    async fn run_planned(&mut self, parsed: &Arc<Parsed>, sql: &str) -> Result<Outcome> {
         let check_modes = || match self.settings.modes().read_only {
             true => statement::check_writable(&parsed.statement),
             false => Ok(()),
@@ -541,7 +468,8 @@ impl Session {
             SessionCommand::Execute { name, values } => {
                 let prepared = self.prepared.find(&name)?.clone();
                 let parsed = prepared.with_expressions(&values)?;
-                Box::pin(self.run(parsed, prepared.sql())).await
+                let (_, outcome) = Box::pin(self.run(parsed, prepared.sql())).await?;
+                Ok(outcome)
             }
             SessionCommand::Deallocate(None) => {
                 self.prepared.clear();
@@ -555,7 +483,7 @@ impl Session {
                     return Err(outside("DECLARE CURSOR"));
                 }
                 self.form = RowForm::Batches;
-                let outcome = Box::pin(self.run(*query, sql)).await?;
+                let (_, outcome) = Box::pin(self.run(*query, sql)).await?;
                 let rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
                 self.cursors.declare(&name, Cursor::new(outcome.schema, rows, manner))?;
                 Ok(Outcome::command("DECLARE CURSOR"))

@@ -9,14 +9,13 @@ use thalweg_dialect::errors::from_datafusion;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
 
-use super::Session;
 use super::planned::Work;
+use super::{Route, Session};
 use crate::fused::Answer;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::plan_cache::{CachedStatement, GenericPlan, Key, ReturningPlan, Run};
 use crate::prepared::Prepared;
-use crate::statement;
 
 /// A query that may have a cached plan.
 struct Query<'a> {
@@ -29,15 +28,12 @@ struct Query<'a> {
 }
 
 impl Session {
-    /// Runs a prepared query; `None` if the ordinary way must run it.
+    /// Runs a prepared query; `None` if another route must run it.
     pub(super) async fn run_prepared_query(
         &mut self,
         prepared: &Prepared,
         values: &[ScalarValue],
-    ) -> Result<Option<Outcome>> {
-        if !prepared.tree().is_some_and(statement::only_reads) {
-            return Ok(None);
-        }
+    ) -> Result<Option<(Route, Outcome)>> {
         let (sql, parameters) = (prepared.sql(), prepared.parameters());
         let Some(key) = self.key(sql, parameters).filter(|_| parameters.len() == values.len())
         else {
@@ -49,8 +45,8 @@ impl Session {
         self.run_kept(&query, &cached, values).await
     }
 
-    /// Runs a text that was run before; `None` if the ordinary way must run it.
-    pub(super) async fn run_again(&mut self, sql: &str) -> Result<Option<Outcome>> {
+    /// Runs a text that was run before; `None` if another route must run it.
+    pub(super) async fn run_again(&mut self, sql: &str) -> Result<Option<(Route, Outcome)>> {
         let plans = &self.database.shared.plans;
         if !plans.may_know(sql) {
             return Ok(None);
@@ -84,13 +80,12 @@ impl Session {
         query: &Query<'_>,
         cached: &Arc<CachedStatement>,
         values: &[ScalarValue],
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<(Route, Outcome)>> {
         // NULL takes part in planning: a comparison with it is never true.
         let own = self.settings.query_memory().is_some();
         if own || values.iter().any(ScalarValue::is_null) {
             return Ok(None);
         }
-        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let Some((plan, run)) = self.plan_to_run(query, cached, values).await? else {
             return Ok(None);
         };
@@ -107,25 +102,22 @@ impl Session {
             if let Some(answer) = self.cancels.run(answer).await? {
                 cached.give_back(plan);
                 return Ok(Some(match answer {
-                    Answer::Whole(batches) => Outcome::batches(schema, batches, Tag::Select),
+                    Answer::Whole(batches) => {
+                        (Route::DirectAggregate, Outcome::batches(schema, batches, Tag::Select))
+                    }
                     Answer::Parts(parts) => {
                         let sql = Arc::clone(query.sql);
                         let parts = parts.map_err(move |error| from_datafusion(error, &sql));
-                        let parts = self.cancels.guard(Box::pin(parts), timer);
-                        Outcome::rows(schema, parts, Tag::Select)
+                        let outcome = Outcome::rows(schema, Box::pin(parts), Tag::Select);
+                        (Route::CachedPlan, outcome)
                     }
                 }));
             }
         }
-        if let Some(workers) = plan.workers()
-            && let Some(rows) = workers.encoded(&run.plan, &schema, &self.form)?
-        {
+        if let Some(rows) = plan::encoded(plan.workers(), &run.plan, &schema, &self.form)? {
             cached.give_back(plan);
-            return Ok(Some(Outcome::encoded(
-                schema,
-                self.cancels.guard(rows, timer),
-                Tag::Select,
-            )));
+            let outcome = Outcome::encoded(schema, rows, Tag::Select);
+            return Ok(Some((Route::CachedPlan, outcome)));
         }
         let (sql, output) = (Arc::clone(query.sql), Arc::clone(&schema));
         let rows = plan.start(run).map(move |batch| {
@@ -133,8 +125,7 @@ impl Session {
             batch.map_err(|error| from_datafusion(error, &sql))
         });
         let rows = ReturningPlan::new(Box::pin(rows), plan, Arc::clone(cached));
-        let rows = self.cancels.guard(Box::pin(rows), timer);
-        Ok(Some(Outcome::rows(schema, rows, Tag::Select)))
+        Ok(Some((Route::CachedPlan, Outcome::rows(schema, Box::pin(rows), Tag::Select))))
     }
 
     /// A cached plan, or a new one, with its rows; `None` if the query cannot have one.

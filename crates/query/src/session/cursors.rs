@@ -4,7 +4,7 @@ use arrow::datatypes::SchemaRef;
 use futures::future::BoxFuture;
 use thalweg_types::Result;
 
-use super::{Session, TransactionStatus, in_failed_block};
+use super::{Route, Session, TransactionStatus, in_failed_block};
 use crate::cursor::{Motion, Rows};
 use crate::outcome::Outcome;
 use crate::panics::caught;
@@ -35,11 +35,10 @@ impl Session {
         if self.transaction() == TransactionStatus::Failed {
             return Err(in_failed_block());
         }
-        let timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
+        let timer = self.statement_timer();
         let motion = Motion::Forward(rows.map_or(Rows::All, Rows::Count));
         let cursor = self.cursors.find(name)?;
-        let mut outcome = self.cancels.run(cursor.fetch(motion)).await?;
-        outcome.rows = outcome.rows.map(|rows| self.cancels.guard(rows, timer));
-        Ok(outcome)
+        let outcome = self.cancels.run(cursor.fetch(motion)).await?;
+        Ok(self.answered(Route::OfSession, outcome, timer))
     }
 }

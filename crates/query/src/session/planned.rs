@@ -159,7 +159,7 @@ impl Session {
     ) -> BoxFuture<'a, Result<String>> {
         Box::pin(async move {
             self.cancels.begin();
-            let _timer = self.settings.statement_timeout().map(|time| self.cancels.after(time));
+            let _timer = self.statement_timer();
             let sql = format!("EXPLAIN {sql}");
             let parsed = self.parsed(&sql).await?;
             let transaction = Transaction::new(self.database.shared.engine.snapshot());

@@ -12,20 +12,14 @@ use crate::prepared::Prepared;
 use crate::workers::AtomicScope;
 
 impl Session {
-    /// The rows of a prepared query for few rows, without a wait. `None` if it is another query, or
-    /// the ordinary way must run it.
-    ///
-    /// This takes a microsecond. The general future has many kilobytes.
+    /// The rows of a prepared query for few rows that this database holds, without a wait. `None`
+    /// if another route must run it.
     pub(super) fn look_up(
         &mut self,
         prepared: &Prepared,
+        point: &Point,
         values: &[ScalarValue],
     ) -> Option<Result<Outcome>> {
-        let point = prepared.point().filter(|point| !point.writes())?;
-        let is_elsewhere = self.database.shared.workers.get().is_some();
-        if is_elsewhere || prepared.parameters().len() != values.len() {
-            return None;
-        }
         let looked = caught_at_once(|| match self.block {
             Some(_) => self.point_in_block(prepared, point, values),
             None => self.point_alone(prepared, point, values).map(|ran| ran.map(|(rows, _)| rows)),
@@ -33,16 +27,15 @@ impl Session {
         looked.transpose()
     }
 
-    /// The row of a prepared query for one row that a worker holds. `None` if it is another query,
-    /// or the ordinary way must run it.
+    /// The row of a prepared query for one row that a worker holds. `None` if another route must
+    /// run it.
     pub(super) async fn ask_for_row(
         &mut self,
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let Some(workers) = self.database.shared.workers.get().cloned() else { return Ok(None) };
-        let is_given = prepared.parameters().len() == values.len();
-        let Some(point) = prepared.point().filter(|_| is_given) else { return Ok(None) };
+        let Some(point) = prepared.point() else { return Ok(None) };
         let Some(transaction) = self.visibility() else { return Ok(None) };
         // The transaction's own changes to rows and tables need a plan.
         let catalog = transaction.catalog();
@@ -54,7 +47,6 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.look();
         }
-        let _timer = self.settings.statement_timeout().map(|timeout| self.cancels.after(timeout));
         let found = self.cancels.run(workers.find(search)).await?.all()?;
         // Workers follow the definitions of this node: if the table is unchanged here, it was
         // unchanged there.
@@ -65,14 +57,14 @@ impl Session {
         }
     }
 
-    /// Runs a statement that writes a row; `None` if the ordinary way must run it.
+    /// Runs a statement that writes a row; `None` if another route must run it.
     pub(super) async fn run_point(
         &mut self,
         prepared: &Prepared,
-        point: &Point,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        // The ordinary way reports the error.
+        let Some(point) = prepared.point() else { return Ok(None) };
+        // The general route reports the error.
         if self.settings.modes().read_only {
             return Ok(None);
         }

@@ -67,15 +67,21 @@ impl Session {
     ) -> BoxFuture<'a, Result<Outcome>> {
         self.form = form;
         self.cancels.begin();
-        if let Some(outcome) = self.look_up(prepared, values) {
-            let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
-            return Box::pin(ready(self.note_failure(outcome)));
-        }
-        Box::pin(async {
+        let route = match self.run_at_once(prepared, values) {
+            Ok(outcome) => {
+                let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
+                return Box::pin(ready(self.note_failure(outcome)));
+            }
+            Err(route) => route,
+        };
+        Box::pin(async move {
             // The future of a short statement is not moved once more.
             let outcome = match is_long(prepared.sql()) {
-                true => with_room(Box::pin(caught(self.run_prepared(prepared, values)))).await,
-                false => caught(self.run_prepared(prepared, values)).await,
+                true => {
+                    let run = self.run_prepared(prepared, values, route);
+                    with_room(Box::pin(caught(run))).await
+                }
+                false => caught(self.run_prepared(prepared, values, route)).await,
             };
             let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
             self.note_failure(outcome)

@@ -193,12 +193,10 @@ async fn to_the_client(
     let schema = plan::renamed(&physical.schema(), &planned);
     let workers = execution.database.shared.workers.get();
     let workers = workers.filter(|_| matches!(execution.form, RowForm::DataRows(_)));
-    if let Some(workers) = workers {
-        let form = RowForm::CopyData(Box::new(options.clone()));
-        if let Some(rows) = workers.encoded(&physical, &schema, &form)? {
-            let outcome = Outcome::encoded(schema, rows, Tag::Copy(0));
-            return Ok(outcome.with_copy(Copy::Out(options)));
-        }
+    let form = RowForm::CopyData(Box::new(options.clone()));
+    if let Some(rows) = plan::encoded(workers, &physical, &schema, &form)? {
+        let outcome = Outcome::encoded(schema, rows, Tag::Copy(0));
+        return Ok(outcome.with_copy(Copy::Out(options)));
     }
     let rows = plan::start(&execution.state, physical, &schema, execution.sql);
     Ok(Outcome::rows(schema, rows, Tag::Copy(0)).with_copy(Copy::Out(options)))

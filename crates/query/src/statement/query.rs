@@ -24,9 +24,7 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
     let physical = execution.translate(plan::physical(&execution.state, &planned.plan).await)?;
     let schema = plan::renamed(&physical.schema(), &planned);
     let workers = execution.database.shared.workers.get();
-    if let Some(workers) = workers
-        && let Some(rows) = workers.encoded(&physical, &schema, &execution.form)?
-    {
+    if let Some(rows) = plan::encoded(workers, &physical, &schema, &execution.form)? {
         return Ok(Outcome::encoded(schema, rows, Tag::Select));
     }
     let rows = plan::start(&execution.state, physical, &schema, execution.sql);
