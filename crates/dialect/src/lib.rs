@@ -1,8 +1,9 @@
 //! PostgreSQL's behaviour on DataFusion: the syntax of statements, the types, functions and
 //! operators, the errors of arithmetic, and the wording of errors.
 //!
-//! [`configure`] prepares a session for all of it. [`parse`](parse::parse) reads statements for
-//! such a session, and [`errors::from_datafusion`] translates its errors.
+//! [`configure`] and the passes of [`passes`] prepare a session for all of it.
+//! [`parse`](parse::parse) reads statements for such a session, and [`errors::from_datafusion`]
+//! translates its errors.
 
 mod analyze;
 mod arithmetic;
@@ -18,6 +19,7 @@ mod functions;
 pub mod guards;
 mod optimize;
 pub mod parse;
+pub mod passes;
 pub mod rewrite;
 pub mod statement_control;
 pub mod system_types;
@@ -39,13 +41,13 @@ use std::sync::Arc;
 
 use datafusion::config::Dialect;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use datafusion::prelude::SessionConfig;
 
-/// Adds DataFusion's default features and PostgreSQL's behaviour to the state of a session.
+/// Adds DataFusion's default features and PostgreSQL's behaviour to the state of a session, except
+/// for the [`passes`] over plans.
 ///
 /// Settings that the builder already holds are kept, except those that the behaviour consists of.
-/// Must be called once, before further functions and rules are added.
+/// Must be called once, before further functions are added.
 #[must_use]
 pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder.with_default_features();
@@ -57,25 +59,9 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let planners = builder.expr_planners().get_or_insert_default();
     planners.splice(0..0, functions::expr_planners());
     replace(builder.aggregate_functions().get_or_insert_default(), functions::aggregate());
-    // Literals without a type get one before DataFusion's coercion gives them another.
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
-        Arc::new(analyze::ComputedLimits),
-        Arc::new(analyze::UnionTypes),
-        Arc::new(analyze::UnknownLiterals),
-        Arc::new(analyze::IntervalWindows),
-    ];
-    rules.extend(Analyzer::new().rules);
-    rules.push(Arc::new(analyze::PostgresOperators));
-    // The pass runs after constants are folded, and before common parts of several conditions are
-    // factored out.
-    let mut passes: Vec<Arc<dyn OptimizerRule + Send + Sync>> = Optimizer::new().rules;
-    let folded = passes.iter().position(|pass| pass.name() == "simplify_expressions");
-    passes.insert(folded.map_or(0, |place| place + 1), Arc::new(optimize::CompareDays));
     builder
         .with_config(postgres_config(config))
         .with_type_planner(Arc::new(types::PostgresTypePlanner))
-        .with_analyzer_rules(rules)
-        .with_optimizer_rules(optimize::guarded(passes))
 }
 
 fn postgres_config(mut config: SessionConfig) -> SessionConfig {

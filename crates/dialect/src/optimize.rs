@@ -15,24 +15,24 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
 pub(crate) use self::date_comparisons::CompareDays;
-
-type Pass = Arc<dyn OptimizerRule + Send + Sync>;
+use crate::passes::LogicalPass as Pass;
 
 /// Runs a pass on a plan where the pass is correct.
 type Guard = fn(&Pass, LogicalPlan, &dyn OptimizerConfig) -> PlanResult<Transformed<LogicalPlan>>;
 
-/// Replaces some of DataFusion's passes with guarded ones.
-pub(crate) fn guarded(passes: Vec<Pass>) -> Vec<Pass> {
-    let guarded = |pass: Pass| -> Pass {
-        let guard: Guard = match pass.name() {
-            many_joins::GUARDED => many_joins::rewrite,
-            constant_having::GUARDED => constant_having::rewrite,
-            sums_of_sums::GUARDED => sums_of_sums::rewrite,
-            _ => return pass,
-        };
-        Arc::new(Guarded { pass, guard })
-    };
-    passes.into_iter().map(guarded).collect()
+/// The guard of [`many_joins`](mod@many_joins).
+pub(crate) fn many_joins(pass: Pass) -> Pass {
+    Arc::new(Guarded { pass, guard: many_joins::rewrite })
+}
+
+/// The guard of [`rows_of_none`](mod@rows_of_none).
+pub(crate) fn rows_of_none(pass: Pass) -> Pass {
+    Arc::new(Guarded { pass, guard: constant_having::rewrite })
+}
+
+/// The guard of [`sums_of_sums`](mod@sums_of_sums).
+pub(crate) fn sums_of_sums(pass: Pass) -> Pass {
+    Arc::new(Guarded { pass, guard: sums_of_sums::rewrite })
 }
 
 /// A pass of DataFusion's. Everything but `rewrite` is forwarded to it.

@@ -7,10 +7,17 @@ use datafusion::prelude::SessionContext;
 use thalweg_types::{Error, Result};
 
 use crate::cast::to_text;
+use crate::passes::{PASSES, Passes};
 use crate::{configure, errors, parse};
 
+/// A session with this crate's functions and passes.
 pub(crate) fn context() -> SessionContext {
-    SessionContext::new_with_state(configure(SessionStateBuilder::new()).build())
+    SessionContext::new_with_state(with_passes(configure(SessionStateBuilder::new())).build())
+}
+
+pub(crate) fn with_passes(builder: SessionStateBuilder) -> SessionStateBuilder {
+    let passes = Passes::assemble(PASSES.iter().filter_map(|pass| pass.placed(&(), false)));
+    passes.expect("all passes have positions").install(builder)
 }
 
 /// Runs a statement, and returns its batches.

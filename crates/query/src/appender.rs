@@ -51,7 +51,7 @@ impl Appender {
             }
             let counters = self.transaction.state(self.target.id())?.identities().clone();
             let planners = &self.database.shared.planners;
-            let planner = planners.take();
+            let planner = planners.take()?;
             let state = planner.context.state();
             let shaper = Shaper::new(&state, self.target.schema(), &given, counters);
             planners.give_back(planner);

@@ -162,10 +162,12 @@ mod tests {
 
     use super::*;
     use crate::cancel::SessionCancels;
+    use crate::passes::with_passes_of_dialect;
 
     #[tokio::test]
     async fn passes_end_where_their_statement_was_canceled() {
-        let mut builder = thalweg_dialect::configure(SessionStateBuilder::new());
+        let builder = thalweg_dialect::configure(SessionStateBuilder::new());
+        let mut builder = with_passes_of_dialect(builder);
         with_cancellation_checks(&mut builder);
         let state = builder.build();
         let plan = LogicalPlanBuilder::empty(true).build().unwrap();

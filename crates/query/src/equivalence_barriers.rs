@@ -42,22 +42,11 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use crate::plan::RECOMPUTED;
 
 type Plan = Arc<dyn ExecutionPlan>;
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// The name of DataFusion's pass that adds sorts and repartitioning. The sides of joins are final
-/// by then.
-const BEFORE: &str = "EnsureRequirements";
-
-/// Inserts [`InsertEquivalenceBarriers`] before [`BEFORE`].
-pub(crate) fn with_equivalence_barriers(mut rules: Vec<Rule>) -> Vec<Rule> {
-    let place = rules.iter().position(|rule| rule.name() == BEFORE);
-    let place = place.expect("DataFusion has a pass of this name");
-    rules.insert(place, Arc::new(InsertEquivalenceBarriers));
-    rules
-}
-
+/// The pass. It runs before the one of DataFusion that adds sorts and repartitioning. The sides of
+/// joins are final by then.
 #[derive(Debug)]
-struct InsertEquivalenceBarriers;
+pub(crate) struct InsertEquivalenceBarriers;
 
 impl PhysicalOptimizerRule for InsertEquivalenceBarriers {
     fn name(&self) -> &'static str {

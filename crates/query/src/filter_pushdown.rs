@@ -3,7 +3,8 @@
 //! If a projection has two columns of one name, as after a join whose sides were swapped, that pass
 //! confuses them: it moved a filter of one side of an outer join to the other side, and the result
 //! had wrong rows. The guard skips the pass for such plans. Filters were already moved down in the
-//! logical plan, so little is lost.
+//! logical plan, so little is lost. Upstream:
+//! <https://github.com/apache/datafusion/issues/21246>.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,22 +16,15 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use thalweg_dialect::passes::PhysicalPass;
 
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-
-/// DataFusion's name of the pass.
-const GUARDED: &str = "FilterPushdown";
-
-/// Wraps that pass in the guard, and leaves the others as they are.
-pub(crate) fn guarded(rules: Vec<Rule>) -> Vec<Rule> {
-    let guard = |rule: Rule| -> Rule {
-        if rule.name() == GUARDED { Arc::new(GuardedFilterPushdown(rule)) } else { rule }
-    };
-    rules.into_iter().map(guard).collect()
+/// The guard.
+pub(crate) fn guarded(pass: PhysicalPass) -> PhysicalPass {
+    Arc::new(GuardedFilterPushdown(pass))
 }
 
 #[derive(Debug)]
-struct GuardedFilterPushdown(Rule);
+struct GuardedFilterPushdown(PhysicalPass);
 
 impl PhysicalOptimizerRule for GuardedFilterPushdown {
     fn name(&self) -> &str {

@@ -40,6 +40,7 @@ mod optimization;
 mod outcome;
 mod panics;
 mod parameters;
+mod passes;
 mod plan;
 mod plan_cache;
 mod plan_depth;

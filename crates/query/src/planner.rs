@@ -8,27 +8,21 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use thalweg_dialect::statement_control::StatementsMemory;
 use thalweg_env::Threads;
-use thalweg_types::{Result, TableId};
+use thalweg_types::{Error, Result, TableId};
 
 use crate::cancellable_rules::with_cancellation_checks;
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
-use crate::equivalence_barriers::with_equivalence_barriers;
-use crate::executor::{Executor, YieldingOperators};
-use crate::fused::{self, QueryScheduler, Scheduling};
+use crate::executor::Executor;
+use crate::fused::{QueryScheduler, Scheduling};
 use crate::locks;
+use crate::passes::{self, PassContext};
 use crate::planning::PlanningThreads;
-use crate::scan::{FindFirstRows, PushDownThresholds};
-use crate::semi_join_filters::ApplySemiJoinFilters;
-use crate::sorted_groups::with_sorted_groups;
-use crate::sorted_unions::with_sorted_unions;
-use crate::top_n_per_group::PlanTopNPerGroup;
 use crate::workers::{NumberedElsewhere, Workers};
-use crate::{ctes, filter_pushdown, privileges, semi_join_pushdown, sleep};
+use crate::{ctes, privileges, sleep};
 
 /// Maximum number of idle planners in the pool.
 const IDLE_MAX: usize = 64;
@@ -43,77 +37,40 @@ pub(crate) struct Planner {
 }
 
 impl Planner {
-    fn new(shared: &Planners) -> Planner {
-        let Planners { runtime, executor, scheduler, threads, .. } = shared;
+    fn new(shared: &Planners) -> Result<Planner> {
+        Planner::with_passes(shared, |_| true)
+    }
+
+    /// A planner with only those passes of ours whose names `keep` accepts.
+    fn with_passes(shared: &Planners, keep: impl Fn(&str) -> bool) -> Result<Planner> {
         let names = SessionCatalog::new(shared.workers.get().cloned());
-        let workers = shared.workers.get();
-        // With one partition, joins and groupings would have no stages.
-        let partitions = if workers.is_some() { (*threads).max(2) } else { *threads };
-        let mut config = SessionConfig::new()
-            .with_extension(Arc::clone(executor))
-            .with_extension(Arc::new(Scheduling(Arc::clone(scheduler))))
-            .with_target_partitions(partitions)
-            // Round-robin distribution loses the order of a series or a sorted subquery, which
-            // users expect to see kept. Scans split tables and files into parts themselves.
-            .with_round_robin_repartition(false)
-            .with_information_schema(false)
-            .with_create_default_catalog_and_schema(false)
-            .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
-        if let Some(Err(refusal)) = workers.map(|workers| workers.may_number()) {
-            config = config.with_extension(Arc::new(NumberedElsewhere(refusal)));
-        }
-        let optimizer = &mut config.options_mut().optimizer;
-        optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
-        // Its bounds distinguish the two zeros, which joins treat as equal. Scans get the keys of
-        // joins in another way (`reduce`).
-        optimizer.enable_join_dynamic_filter_pushdown = false;
+        let passes = passes::assembled(&shared.context_of_passes(&names), keep)?;
         let builder = SessionStateBuilder::new()
-            .with_config(config)
-            .with_runtime_env(Arc::clone(runtime))
-            .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))))
-            .with_physical_optimizer_rules(physical_rules(scheduler, workers.is_none()))
-            .with_physical_optimizer_rule(Arc::new(YieldingOperators { alone: workers.is_none() }))
-            .with_physical_optimizer_rule(Arc::new(PushDownThresholds));
-        let builder = match workers {
-            Some(workers) => builder.with_physical_optimizer_rule(workers.physical_rule()),
-            None => builder.with_physical_optimizer_rule(Arc::new(ApplySemiJoinFilters)),
-        };
-        let mut builder = thalweg_dialect::configure(builder);
-        for rule in thalweg_dialect::rewrite::analyzer_rules() {
-            builder = builder.with_analyzer_rule(rule);
-        }
-        builder = builder.with_analyzer_rule(names.analyzer_rule());
-        semi_join_pushdown::add_to(&mut builder);
+            .with_config(shared.config())
+            .with_runtime_env(Arc::clone(&shared.runtime))
+            .with_catalog_list(Arc::new(Catalogs(Arc::clone(&names))));
+        let mut builder = passes.install(thalweg_dialect::configure(builder));
         with_cancellation_checks(&mut builder);
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());
         functions.extend(locks::functions());
         functions.push(sleep::function());
         let mut state = builder.build();
-        ctes::register(&mut state).expect("the session takes planners of relations");
+        ctes::register(&mut state).map_err(|error| {
+            Error::internal("the session takes no planners of relations").with_source(error)
+        })?;
         let context = SessionContext::new_with_state(state);
         names.bind(Arc::downgrade(&context.state_ref()));
         privileges::functions(&names).into_iter().for_each(|who| context.register_udf(who));
-        Planner { context, names }
+        Ok(Planner { context, names })
+    }
+
+    /// A planner that lacks one pass of ours.
+    #[cfg(test)]
+    pub(crate) fn without_pass(shared: &Planners, pass: &str) -> Result<Planner> {
+        Planner::with_passes(shared, |name| name != pass)
     }
 }
-
-/// DataFusion's physical passes with ours in their places. The pass for the first rows of an order
-/// runs before any operator repartitions rows. Windows are only rewritten if there are no workers
-/// (`alone`).
-fn physical_rules(scheduler: &Arc<dyn QueryScheduler>, alone: bool) -> Vec<Rule> {
-    let mut rules = filter_pushdown::guarded(fused::physical_rules(scheduler));
-    rules = with_sorted_groups(with_equivalence_barriers(with_sorted_unions(rules)));
-    let fused = rules.iter().position(|rule| rule.name() == fused::PASS);
-    let fused = fused.expect("it was put there");
-    rules.insert(fused, Arc::new(FindFirstRows));
-    if alone {
-        rules.insert(fused, Arc::new(PlanTopNPerGroup));
-    }
-    rules
-}
-
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
 /// The idle planners.
 pub(crate) struct Planners {
@@ -130,7 +87,7 @@ pub(crate) struct Planners {
 
 impl Planners {
     /// # Errors
-    /// If the system refuses threads.
+    /// If the system refuses threads; if a pass has no position among those of DataFusion.
     pub(crate) fn new(
         runtime: Arc<RuntimeEnv>,
         threads: usize,
@@ -140,7 +97,7 @@ impl Planners {
     ) -> Result<Planners> {
         let executor = Arc::new(Executor::start(threads, memory)?);
         let planning = PlanningThreads::new(threads, starter, executor.handle());
-        Ok(Planners {
+        let planners = Planners {
             runtime,
             executor,
             planning: Arc::new(planning),
@@ -149,7 +106,45 @@ impl Planners {
             idle: Mutex::default(),
             workers: OnceLock::new(),
             counted: Mutex::default(),
-        })
+        };
+        // A pass without a position is reported when the database is opened.
+        let context = planners.context_of_passes(&SessionCatalog::new(None));
+        passes::assembled(&context, |_| true)?;
+        Ok(planners)
+    }
+
+    fn context_of_passes(&self, names: &Arc<SessionCatalog>) -> PassContext {
+        PassContext {
+            names: Arc::clone(names),
+            scheduler: Arc::clone(&self.scheduler),
+            workers: self.workers.get().cloned(),
+        }
+    }
+
+    /// The configuration of a new planner.
+    fn config(&self) -> SessionConfig {
+        let workers = self.workers.get();
+        // With one partition, joins and groupings would have no stages.
+        let partitions = if workers.is_some() { self.threads.max(2) } else { self.threads };
+        let mut config = SessionConfig::new()
+            .with_extension(Arc::clone(&self.executor))
+            .with_extension(Arc::new(Scheduling(Arc::clone(&self.scheduler))))
+            .with_target_partitions(partitions)
+            // Round-robin distribution loses the order of a series or a sorted subquery, which
+            // users expect to see kept. Scans split tables and files into parts themselves.
+            .with_round_robin_repartition(false)
+            .with_information_schema(false)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
+        if let Some(Err(refusal)) = workers.map(|workers| workers.may_number()) {
+            config = config.with_extension(Arc::new(NumberedElsewhere(refusal)));
+        }
+        let optimizer = &mut config.options_mut().optimizer;
+        optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
+        // Its bounds distinguish the two zeros, which joins treat as equal. Scans get the keys of
+        // joins in another way (`reduce`).
+        optimizer.enable_join_dynamic_filter_pushdown = false;
+        config
     }
 
     /// The planners of another database, which share this one's threads and memory.
@@ -202,9 +197,13 @@ impl Planners {
         &self.runtime
     }
 
-    pub(crate) fn take(&self) -> Planner {
+    /// An idle planner, or a new one.
+    ///
+    /// # Errors
+    /// If a new one cannot be made.
+    pub(crate) fn take(&self) -> Result<Planner> {
         let idle = self.idle.lock().pop();
-        idle.unwrap_or_else(|| Planner::new(self))
+        idle.map_or_else(|| Planner::new(self), Ok)
     }
 
     /// Takes back a planner whose settings are still the initial ones.

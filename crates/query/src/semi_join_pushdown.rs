@@ -21,23 +21,12 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode as _};
 use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::error::Result;
-use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-/// Our pass runs before this one of DataFusion, when filters have been pushed down.
-const BEFORE: &str = "optimize_projections";
-
-/// Adds the pass that moves semi-joins.
-pub(crate) fn add_to(builder: &mut SessionStateBuilder) {
-    let Some(optimizer) = builder.optimizer() else { return };
-    let before = optimizer.rules.iter().position(|rule| rule.name() == BEFORE);
-    let place = before.unwrap_or(optimizer.rules.len());
-    optimizer.rules.insert(place, Arc::new(PushDownSemiJoins));
-}
-
+/// The pass. It runs when filters have been pushed down.
 #[derive(Debug)]
-struct PushDownSemiJoins;
+pub(crate) struct PushDownSemiJoins;
 
 impl OptimizerRule for PushDownSemiJoins {
     fn name(&self) -> &'static str {

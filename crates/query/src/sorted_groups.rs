@@ -4,7 +4,7 @@
 //! sorted input, a grouping with a limit declares that its groups come in the order of the input,
 //! but the operator that runs it returns them in the order of a heap: a sort above, which relies on
 //! the order, ends too early and loses groups. If only a number of groups is wanted, and no order
-//! of them, the operator fails. No upstream issue found.
+//! of them, the operator fails. Upstream: <https://github.com/apache/datafusion/pull/25349>.
 
 use std::sync::Arc;
 
@@ -15,21 +15,10 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::{ExecutionPlan, InputOrderMode};
 
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-
-/// DataFusion's last pass that gives limits to groupings. Their inputs are sorted by then.
-const BEHIND: &str = "LimitAggregation";
-
-/// Inserts [`SortedGroups`] after [`BEHIND`].
-pub(crate) fn with_sorted_groups(mut rules: Vec<Rule>) -> Vec<Rule> {
-    let place = rules.iter().position(|rule| rule.name() == BEHIND);
-    let place = place.expect("DataFusion has a pass of this name");
-    rules.insert(place + 1, Arc::new(SortedGroups));
-    rules
-}
-
+/// The pass. It runs after DataFusion's last pass that gives limits to groupings. Their inputs are
+/// sorted by then.
 #[derive(Debug)]
-struct SortedGroups;
+pub(crate) struct SortedGroups;
 
 impl PhysicalOptimizerRule for SortedGroups {
     fn name(&self) -> &'static str {

@@ -2,7 +2,8 @@
 //!
 //! DataFusion sorts each part of a union, and merges them. If a part returns one column twice,
 //! DataFusion mistakes an order by both for an order by the first, concludes that the union has no
-//! order but this one, and rejects its own plan.
+//! order but this one, and rejects its own plan. Upstream:
+//! <https://github.com/apache/datafusion/issues/16171>.
 
 use std::sync::Arc;
 
@@ -17,21 +18,9 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
 
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-
-/// The name of DataFusion's pass that makes such merges.
-const BEHIND: &str = "EnsureRequirements";
-
-/// Inserts [`SortedUnions`] after [`BEHIND`].
-pub(crate) fn with_sorted_unions(mut rules: Vec<Rule>) -> Vec<Rule> {
-    if let Some(place) = rules.iter().position(|rule| rule.name() == BEHIND) {
-        rules.insert(place + 1, Arc::new(SortedUnions));
-    }
-    rules
-}
-
+/// The pass. It runs directly after the one of DataFusion that makes such merges.
 #[derive(Debug)]
-struct SortedUnions;
+pub(crate) struct SortedUnions;
 
 impl PhysicalOptimizerRule for SortedUnions {
     fn name(&self) -> &'static str {

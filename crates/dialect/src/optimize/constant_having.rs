@@ -14,9 +14,6 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// DataFusion's name of the pass.
-pub(super) const GUARDED: &str = "push_down_filter";
-
 pub(super) fn rewrite(
     pass: &Pass,
     plan: LogicalPlan,

@@ -13,9 +13,6 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// DataFusion's name of the pass.
-pub(super) const GUARDED: &str = "eliminate_cross_join";
-
 /// Plans with more joins keep their order.
 const JOINS_MAX: usize = 100;
 

@@ -12,9 +12,6 @@ use datafusion::optimizer::OptimizerConfig;
 
 use super::Pass;
 
-/// DataFusion's name of the pass.
-pub(super) const GUARDED: &str = "single_distinct_aggregation_to_group_by";
-
 pub(super) fn rewrite(
     pass: &Pass,
     plan: LogicalPlan,

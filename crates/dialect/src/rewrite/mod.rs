@@ -45,30 +45,22 @@ mod window_offsets;
 mod windows;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
-use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::{
     Expr, Query, Select, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
 };
 use thalweg_types::{Error, Result};
-use unnest::UnnestSubqueries;
 
 pub(crate) use case_results::CaseResults;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
+pub(crate) use multiset::CountSetOperations;
 pub use names::{output_name, without_marks};
 pub use operators::check_collation;
 use relations::Relations;
 pub use relations::{Tables, tables_of};
+pub(crate) use unnest::UnnestSubqueries;
 pub(crate) use variadic::marked as variadic_argument;
-
-/// The rules over plans, in their order behind all other analyzer rules: they rely on the coercions
-/// of those before, and produce plans that need none.
-#[must_use]
-pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    vec![Arc::new(multiset::CountSetOperations::default()), Arc::new(UnnestSubqueries::default())]
-}
 
 /// Rewrites a statement and every query inside it into a form that DataFusion's planner accepts.
 ///

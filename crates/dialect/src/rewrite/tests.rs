@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use insta::assert_snapshot;
 
-use super::{Tables, analyzer_rules, output_name, rewrite_statement, without_marks};
+use super::{Tables, output_name, rewrite_statement, without_marks};
+use crate::testing::with_passes;
 
 /// The statement after the passes; the mark shows as `~`, and integers as the numbers they are.
 fn rewritten(sql: &str) -> String {
@@ -26,10 +27,7 @@ async fn answer(sql: &str) -> String {
     let mut config = SessionConfig::new().with_target_partitions(1);
     config.options_mut().sql_parser.dialect = Dialect::PostgreSQL;
     let builder = crate::configure(SessionStateBuilder::new().with_config(config));
-    let builder = analyzer_rules()
-        .into_iter()
-        .fold(builder, |builder, rule| builder.with_analyzer_rule(rule));
-    let context = SessionContext::new_with_state(builder.build());
+    let context = SessionContext::new_with_state(with_passes(builder).build());
     for table in [
         "CREATE TABLE t AS VALUES (1, 10), (2, 20), (2, NULL), (NULL, 40)",
         "CREATE TABLE u AS VALUES (1, 11), (2, 20), (3, NULL)",

@@ -23,6 +23,7 @@ mod namespaces;
 mod network;
 mod nodes;
 mod older_copies;
+mod passes;
 mod plan_cache;
 #[path = "../../../server/tests/sqllogictest/postgres.rs"]
 mod postgres;

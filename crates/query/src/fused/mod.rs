@@ -38,7 +38,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 
@@ -52,34 +51,17 @@ pub(crate) use scheduler::LocalQueryScheduler;
 pub use scheduler::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
 pub use spilled::{Spilled, Spills};
 
-/// The pass after which aggregates are fused. By then the joins are ordered, and aggregates that
-/// statistics or limits answer faster are gone. Later passes would insert repartitioning for the
-/// operators that are replaced.
-const AFTER: &str = "LimitedDistinctAggregation";
-
-/// Name of this module's pass.
-pub(crate) const PASS: &str = "fuse_aggregates";
-
-type Rules = Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>>;
-
-/// DataFusion's passes over physical plans, with this module's pass inserted.
-pub(crate) fn physical_rules(scheduler: &Arc<dyn QueryScheduler>) -> Rules {
-    let mut rules = PhysicalOptimizer::new().rules;
-    let after = rules.iter().position(|rule| rule.name() == AFTER);
-    let after = after.expect("DataFusion has a pass of this name");
-    let scheduler = Arc::clone(scheduler);
-    rules.insert(after + 1, Arc::new(FuseAggregates { scheduler }));
-    rules
-}
-
+/// The pass of this module. It runs when joins are ordered, and aggregates that statistics or
+/// limits answer faster are gone. Later passes would insert repartitioning for the operators that
+/// are replaced.
 #[derive(Debug)]
-struct FuseAggregates {
-    scheduler: Arc<dyn QueryScheduler>,
+pub(crate) struct FuseAggregates {
+    pub(crate) scheduler: Arc<dyn QueryScheduler>,
 }
 
 impl PhysicalOptimizerRule for FuseAggregates {
     fn name(&self) -> &'static str {
-        PASS
+        "fuse_aggregates"
     }
 
     fn optimize(

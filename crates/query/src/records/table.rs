@@ -329,7 +329,7 @@ fn shaper(
     let gone = || Error::internal("a table of the catalog has no rows");
     let counters = Arc::clone(snapshot.table(schema.id).ok_or_else(gone)?.identities());
     let planners = &database.shared.planners;
-    let planner = planners.take();
+    let planner = planners.take()?;
     let shaper = Shaper::new(&planner.context.state(), schema, columns, counters);
     planners.give_back(planner);
     shaper

@@ -129,7 +129,7 @@ impl Session {
         sql: &str,
         work: Work<T>,
     ) -> Result<(T, Transaction)> {
-        let planner = self.database.shared.planners.take();
+        let planner = self.database.shared.planners.take()?;
         let session_parts = self.session_parts(planner, transaction, sql)?;
         let working = self.on_planning_thread(async move { Ok(session_parts.work(work).await) });
         let done = self.cancels.run(working).await?;

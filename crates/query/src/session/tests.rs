@@ -40,7 +40,7 @@ fn session() -> Session {
 }
 
 fn break_next(session: &mut Session) {
-    let planner = session.database.shared.planners.take();
+    let planner = session.database.shared.planners.take().unwrap();
     let signature = Signature::nullary(Volatility::Immutable);
     planner.context.register_udf(ScalarUDF::from(Broken(signature)));
     session.database.shared.planners.give_back(planner);

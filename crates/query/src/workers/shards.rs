@@ -267,7 +267,7 @@ impl Shards {
     ) -> PlanResult<impl Stream<Item = PlanResult<RecordBatch>> + Send + use<>> {
         let plan = with_thresholds(plan)?;
         let planners = &self.database.shared.planners;
-        let planner: Planner = planners.take();
+        let planner: Planner = planners.take().map_err(external)?;
         let rows = {
             // Borrowed: copies of all functions would cost more than a few thousand rows.
             let state = planner.context.state_ref();
@@ -297,7 +297,7 @@ impl Shards {
     where
         M: Future<Output = PlanResult<SendableRecordBatchStream>> + Send + 'static,
     {
-        self.with_state(|state| Executor::of(state.config()).take(work, making))
+        self.database.shared.planners.executor().take(work, making)
     }
 
     /// The state for work on behalf of other nodes: this database's functions and memory, a
@@ -322,9 +322,9 @@ impl Shards {
     }
 
     /// Calls `work` with the state that has this database's functions.
-    pub fn with_state<T>(&self, work: impl FnOnce(&SessionState) -> T) -> T {
+    fn with_state<T>(&self, work: impl FnOnce(&SessionState) -> PlanResult<T>) -> PlanResult<T> {
         let planners = &self.database.shared.planners;
-        let planner: Planner = planners.take();
+        let planner: Planner = planners.take().map_err(external)?;
         let state = planner.context.state();
         let done = work(&state);
         planners.give_back(planner);

@@ -15,6 +15,7 @@ use thalweg_scan::LocalScheduler;
 
 use super::super::scheduler::LocalQueryScheduler;
 use super::*;
+use crate::passes::with_passes_of_dialect;
 
 const PARTS: usize = 3;
 
@@ -53,7 +54,8 @@ fn session(count: usize, groups: usize, memory: usize) -> SessionContext {
         .with_extension(Arc::new(Scheduling(scheduler)));
     let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc().unwrap();
     let builder = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime);
-    let context = SessionContext::new_with_state(thalweg_dialect::configure(builder).build());
+    let builder = with_passes_of_dialect(thalweg_dialect::configure(builder));
+    let context = SessionContext::new_with_state(builder.build());
     let parts: Vec<_> = (0..PARTS).map(|part| vec![rows(part, count, groups)]).collect();
     let table = MemTable::try_new(parts[0][0].schema(), parts).unwrap();
     context.register_table("t", Arc::new(table)).unwrap();
