@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use thalweg_env::Clock;
 use thalweg_types::{Error, SqlState};
 
-use crate::log_status::told;
+use crate::log_status::error_line;
 
 /// Why the storage is not healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,7 +176,7 @@ impl StorageHealth {
     /// A part failed. A fault that is known for the same reason stays as it is.
     pub(crate) fn failed(&self, reason: StorageReason, error: &Error, until_restart: bool) {
         let since_micros = self.clock.now_micros();
-        let fault = StorageFault { reason, message: told(error), since_micros, until_restart };
+        let fault = StorageFault { reason, message: error_line(error), since_micros, until_restart };
         let listener = {
             let mut state = self.state.lock();
             let known = state.faults.iter_mut().find(|known| known.reason.part() == reason.part());
