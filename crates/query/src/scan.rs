@@ -108,49 +108,86 @@ impl Purpose {
     }
 }
 
+/// The request for a scan of one table.
+pub(crate) struct ScanRequest<'a> {
+    /// Name of the table in plans.
+    pub(crate) table: &'a str,
+    /// All columns that could be read, from [`scan_schema`].
+    pub(crate) schema: &'a SchemaRef,
+    /// Positions in the schema.
+    pub(crate) projection: Vec<usize>,
+    /// A filter that operators above apply. Chunks are left out by it.
+    pub(crate) filter: Option<&'a Arc<dyn PhysicalExpr>>,
+    pub(crate) limit: Option<usize>,
+    /// Greatest number of partitions.
+    pub(crate) threads: usize,
+    pub(crate) purpose: Purpose,
+}
+
 #[derive(Clone)]
 pub(crate) struct ShardScan {
+    columns: ScanColumns,
+    wanted: WantedRows,
+    chunks: Chunks,
+    planned: Planned,
+    current: Current,
+}
+
+/// The columns that a scan reads.
+#[derive(Clone)]
+struct ScanColumns {
+    /// Name of the table in plans.
     table: Arc<str>,
-    id: TableId,
+    schema: Arc<TableSchema>,
     /// All columns that could be read.
-    columns: SchemaRef,
+    all: SchemaRef,
+    /// Positions in `all`.
+    projection: Vec<usize>,
+}
+
+impl ScanColumns {
+    /// True if the table stores the column at a position in `all`. The row id follows these
+    /// columns.
+    fn is_stored(&self, place: usize) -> bool {
+        place < self.schema.columns.len()
+    }
+}
+
+/// The rows that are wanted of a scan.
+#[derive(Clone)]
+struct WantedRows {
     /// A filter on rows, used to leave out chunks.
     filter: Option<Arc<dyn PhysicalExpr>>,
-    /// Number of rows of the table when the scan was planned.
-    planned_rows: usize,
-    /// Positions in the scan schema.
-    projection: Vec<usize>,
-    /// Number of columns of the table. The row id follows them.
-    table_columns: usize,
-    chunks: Chunks,
-    schema: Arc<TableSchema>,
     /// The first rows of an order, if only these are wanted.
     first: Option<FirstRows>,
     limit: Option<usize>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-    statistics: Arc<Statistics>,
-    /// The next chunk to hand out; one for each execution of the plan.
-    next: Arc<AtomicUsize>,
     /// Keys to which a join restricts the scan.
     among: WaitingFor,
     /// The threshold of a sort above, which changes while the sort runs.
     threshold: Option<Threshold>,
 }
 
+/// The knowledge about a scan that its plan was made with.
+#[derive(Clone)]
+struct Planned {
+    /// Number of rows of the table.
+    rows: usize,
+    properties: Arc<PlanProperties>,
+    statistics: Arc<Statistics>,
+}
+
+/// The state of one execution.
+#[derive(Clone, Default)]
+struct Current {
+    /// The next chunk to hand out.
+    next: Arc<AtomicUsize>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
 impl ShardScan {
-    /// A scan of `states` over the columns at `projection` in `schema`, which is [`scan_schema`]'s.
-    #[expect(clippy::too_many_arguments, reason = "what DataFusion asks for, and of what")]
-    pub(crate) fn new(
-        table: &str,
-        states: &States,
-        schema: &SchemaRef,
-        projection: Vec<usize>,
-        filter: Option<&Arc<dyn PhysicalExpr>>,
-        limit: Option<usize>,
-        threads: usize,
-        purpose: Purpose,
-    ) -> Result<ShardScan> {
+    /// A scan of `states`.
+    pub(crate) fn new(states: &States, request: ScanRequest<'_>) -> Result<ShardScan> {
+        let ScanRequest { table, schema, projection, filter, limit, threads, purpose } = request;
         let projected = Arc::new(schema.project(&projection)?);
         let table_schema = states.first().schema();
         let reads = Reads { table: table_schema, projection: &projection, output: &projected };
@@ -176,23 +213,26 @@ impl ShardScan {
         )
         .with_scheduling_type(SchedulingType::NonCooperative);
         Ok(ShardScan {
-            table: table.into(),
-            id: table_schema.id,
-            columns: Arc::clone(schema),
-            filter: filter.cloned(),
-            planned_rows: states.rows(),
-            table_columns: table_schema.columns.len(),
-            projection,
+            columns: ScanColumns {
+                table: table.into(),
+                schema: Arc::clone(table_schema),
+                all: Arc::clone(schema),
+                projection,
+            },
+            wanted: WantedRows {
+                filter: filter.cloned(),
+                first: None,
+                limit,
+                among: WaitingFor::default(),
+                threshold: None,
+            },
             chunks,
-            schema: Arc::clone(table_schema),
-            first: None,
-            limit,
-            properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-            statistics: Arc::new(statistics),
-            next: Arc::default(),
-            among: WaitingFor::default(),
-            threshold: None,
+            planned: Planned {
+                rows: states.rows(),
+                properties: Arc::new(properties),
+                statistics: Arc::new(statistics),
+            },
+            current: Current::default(),
         })
     }
 }
@@ -200,7 +240,7 @@ impl ShardScan {
 /// A scan that is planned once and run over many states of its table.
 impl ShardScan {
     pub(crate) fn table_id(&self) -> TableId {
-        self.id
+        self.columns.schema.id
     }
 
     /// A copy of the scan without rows.
@@ -210,46 +250,45 @@ impl ShardScan {
 
     /// True if a plan that was made for an earlier state of the table is suitable for this one.
     pub(crate) fn fits(&self, states: &States) -> bool {
-        let is_same = Arc::ptr_eq(&self.schema, states.first().schema());
-        is_same && is_about(self.planned_rows, states.rows())
+        let is_same = Arc::ptr_eq(&self.columns.schema, states.first().schema());
+        is_same && is_about(self.planned.rows, states.rows())
     }
 
     /// A copy of the scan over another state of the table.
     pub(crate) fn over(&self, states: &States) -> Result<ShardScan> {
         let chunks = Chunks::of(
             states,
-            &self.columns,
-            self.filter.as_ref(),
+            &self.columns.all,
+            self.wanted.filter.as_ref(),
             &self.reads(),
-            self.first.as_ref(),
+            self.wanted.first.as_ref(),
         )?;
-        Ok(ShardScan {
-            chunks,
-            next: Arc::default(),
-            metrics: ExecutionPlanMetricsSet::new(),
-            ..self.clone()
-        })
+        Ok(ShardScan { chunks, current: Current::default(), ..self.clone() })
     }
 
     fn reads(&self) -> Reads<'_> {
-        let output = self.properties.eq_properties.schema();
-        Reads { table: &self.schema, projection: &self.projection, output }
+        let ScanColumns { schema, projection, .. } = &self.columns;
+        Reads { table: schema, projection, output: self.output() }
+    }
+
+    fn output(&self) -> &SchemaRef {
+        self.planned.properties.eq_properties.schema()
     }
 }
 
 /// Accessors for operators that do the scan's work themselves.
 impl ShardScan {
     pub(crate) fn table(&self) -> &Arc<str> {
-        &self.table
+        &self.columns.table
     }
 
     /// The positions in the table of the columns that are read.
     pub(crate) fn projection(&self) -> &[usize] {
-        &self.projection
+        &self.columns.projection
     }
 
     pub(crate) fn reads_row_ids(&self) -> bool {
-        self.projection.iter().any(|place| *place >= self.table_columns)
+        self.columns.projection.iter().any(|place| !self.columns.is_stored(*place))
     }
 
     /// The chunks to read. Rows that are excluded are dead, or count as dead.
@@ -272,22 +311,24 @@ impl ShardScan {
     }
 
     pub(crate) fn has_indexes(&self) -> bool {
-        !self.schema.indexes.is_empty()
+        !self.columns.schema.indexes.is_empty()
     }
 
     /// A copy of the scan for an operator that needs only the first rows of an order.
     pub(crate) fn for_first(&self, first: FirstRows) -> Result<ShardScan> {
         let unpruned = self.chunks.unpruned.as_ref().clone();
-        let filter = self.filter.as_ref().map(plan_cache::bound).transpose()?;
-        let (columns, filter) = (&self.columns, filter.as_ref());
-        let conditions = Conditions::of_table(filter, columns, &self.schema);
+        let filter = self.wanted.filter.as_ref().map(plan_cache::bound).transpose()?;
+        let (columns, filter) = (&self.columns.all, filter.as_ref());
+        let conditions = Conditions::of_table(filter, columns, &self.columns.schema);
         let chosen =
             Chunks::chosen(unpruned, columns, filter, &conditions, &self.reads(), Some(&first))?;
         // Rows that were found by key need no second search.
         let index = chosen.index.or_else(|| self.chunks.index.clone());
         let chunks = Chunks { in_table: self.chunks.in_table, index, ..chosen };
-        let statistics = Arc::new(self.statistics.as_ref().clone().to_inexact());
-        Ok(ShardScan { chunks, statistics, first: Some(first), ..self.clone() })
+        let mut more = ShardScan { chunks, ..self.clone() };
+        more.planned.statistics = Arc::new(self.planned.statistics.as_ref().clone().to_inexact());
+        more.wanted.first = Some(first);
+        Ok(more)
     }
 }
 
@@ -299,12 +340,11 @@ impl fmt::Debug for ShardScan {
 
 impl DisplayAs for ShardScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let schema = self.properties.eq_properties.schema();
-        let columns: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+        let columns: Vec<&str> = self.output().fields().iter().map(|f| f.name().as_str()).collect();
         write!(
             f,
             "ShardScan: {} columns=[{}] chunks={}/{} rows={}",
-            self.table,
+            self.columns.table,
             columns.join(", "),
             self.chunks.read.len(),
             self.chunks.in_table,
@@ -313,8 +353,8 @@ impl DisplayAs for ShardScan {
         if let Some(index) = &self.chunks.index {
             write!(f, " index={index}")?;
         }
-        self.among.write_column_names(f, |column| columns[column])?;
-        match self.limit {
+        self.wanted.among.write_column_names(f, |column| columns[column])?;
+        match self.wanted.limit {
             Some(limit) => write!(f, " limit={limit}"),
             None => Ok(()),
         }
@@ -328,16 +368,19 @@ impl Leaf for ShardScan {
 
     /// Its filters are operators above it, so only keys count.
     fn share(&self) -> f64 {
-        if self.among.is_nothing() { 1.0 } else { 1.0 / ASSUMED_SELECTIVITY_DIVISOR as f64 }
+        if self.wanted.among.is_nothing() { 1.0 } else { 1.0 / ASSUMED_SELECTIVITY_DIVISOR as f64 }
     }
 
     fn takes_keys(&self, column: usize) -> bool {
-        let is_stored = self.projection.get(column).is_some_and(|at| *at < self.table_columns);
-        is_stored && self.limit.is_none() && self.first.is_none()
+        let ScanColumns { projection, .. } = &self.columns;
+        let is_stored = projection.get(column).is_some_and(|at| self.columns.is_stored(*at));
+        is_stored && self.wanted.limit.is_none() && self.wanted.first.is_none()
     }
 
     fn among(&self, column: usize, keys: &Arc<Keys>) -> Arc<dyn ExecutionPlan> {
-        Arc::new(ShardScan { among: self.among.and(column, keys), ..self.clone() })
+        let mut more = self.clone();
+        more.wanted.among = self.wanted.among.and(column, keys);
+        Arc::new(more)
     }
 }
 
@@ -349,15 +392,13 @@ impl ExecutionPlan for ShardScan {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        &self.planned.properties
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut fresh = self.as_ref().clone();
-        fresh.next = Arc::default();
-        fresh.metrics = ExecutionPlanMetricsSet::new();
+        let mut fresh = ShardScan { current: Current::default(), ..self.as_ref().clone() };
         // A sort that is reset has a new threshold.
-        fresh.threshold = None;
+        fresh.wanted.threshold = None;
         Ok(Arc::new(fresh))
     }
 
@@ -368,9 +409,9 @@ impl ExecutionPlan for ShardScan {
     ) -> Result<SendableRecordBatchStream> {
         let stop = stop_of(&context);
         let schema = self.schema();
-        let figures = Figures::of(&self.metrics, partition);
+        let figures = Figures::of(&self.current.metrics, partition);
         let read = move |scan| Reading::of(scan, stop, figures);
-        let stream = match self.among.is_nothing() {
+        let stream = match self.wanted.among.is_nothing() {
             true => stream::iter(read(self.clone())).boxed(),
             false => {
                 let scan = self.clone();
@@ -382,7 +423,7 @@ impl ExecutionPlan for ShardScan {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(self.current.metrics.clone_inner())
     }
 
     fn statistics_from_inputs(
@@ -391,18 +432,18 @@ impl ExecutionPlan for ShardScan {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         match args.partition() {
-            None => Ok(Arc::clone(&self.statistics)),
+            None => Ok(Arc::clone(&self.planned.statistics)),
             Some(_) => Ok(Arc::new(Statistics::new_unknown(&self.schema()))),
         }
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let mut limited = self.clone();
-        limited.limit = limit;
+        limited.wanted.limit = limit;
         Some(Arc::new(limited))
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.limit
+        self.wanted.limit
     }
 }

@@ -14,7 +14,9 @@ use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
 use crate::plan_cache::PlansForCache;
-use crate::scan::{Purpose, ShardScan, States, executable, scan_schema, table_statistics};
+use crate::scan::{
+    Purpose, ScanRequest, ShardScan, States, executable, scan_schema, table_statistics,
+};
 
 pub(crate) struct ShardTable {
     name: String,
@@ -64,17 +66,16 @@ impl TableProvider for ShardTable {
             Some(_) => Purpose::Runs,
             None => Purpose::Run,
         };
-        let scan = ShardScan::new(
-            &self.name,
-            &States::from(Arc::clone(&self.state)),
-            &self.schema,
-            projection.cloned().unwrap_or_else(all),
-            filter.as_ref(),
+        let request = ScanRequest {
+            table: &self.name,
+            schema: &self.schema,
+            projection: projection.cloned().unwrap_or_else(all),
+            filter: filter.as_ref(),
             limit,
-            session.config().target_partitions(),
+            threads: session.config().target_partitions(),
             purpose,
-        )?;
-        Ok(Arc::new(scan))
+        };
+        Ok(Arc::new(ShardScan::new(&States::from(Arc::clone(&self.state)), request)?))
     }
 
     fn supports_filters_pushdown(

@@ -64,8 +64,9 @@ impl Reading {
         stop: Option<Arc<StatementControl>>,
         figures: Figures,
     ) -> Reading {
-        let left = scan.limit.unwrap_or(usize::MAX);
-        let (threshold, cursor) = (scan.threshold.as_ref().map(Watched::of), Cursor::default());
+        let left = scan.wanted.limit.unwrap_or(usize::MAX);
+        let threshold = scan.wanted.threshold.as_ref().map(Watched::of);
+        let cursor = Cursor::default();
         Reading { scan, stop, figures, cursor, not_row_filtered: 0, threshold, left }
     }
 }
@@ -81,9 +82,9 @@ impl Iterator for Reading {
         }
         while self.left > 0 {
             if self.cursor.chunk.is_none() {
-                let index = self.scan.next.fetch_add(1, Ordering::Relaxed);
+                let index = self.scan.current.next.fetch_add(1, Ordering::Relaxed);
                 let chunk = self.scan.chunks.read.get(index)?.clone();
-                let columns = &self.scan.columns;
+                let columns = &self.scan.columns.all;
                 let is_beyond = |threshold: &mut Watched| threshold.is_beyond(&chunk, columns);
                 if self.threshold.as_mut().is_some_and(is_beyond) {
                     self.figures.chunks_pruned.add(1);
@@ -103,7 +104,7 @@ impl Iterator for Reading {
                 self.cursor.chunk = None;
                 continue;
             }
-            let batch = self.cursor.next_batch(&self.scan.properties, self.left);
+            let batch = self.cursor.next_batch(&self.scan.planned.properties, self.left);
             let rows = batch.as_ref().map_or(0, RecordBatch::num_rows);
             if batch.is_ok() && rows == 0 {
                 continue;
@@ -120,8 +121,8 @@ impl ShardScan {
     /// Waits for keys, and adds a filter by them to the scan.
     pub(super) async fn with_keys(mut self) -> ShardScan {
         let mut row_filter = self.chunks.row_filter.take();
-        for (column, keys) in self.among.all().await {
-            let place = self.projection[column];
+        for (column, keys) in self.wanted.among.all().await {
+            let place = self.columns.projection[column];
             row_filter = Some(Arc::new(RowFilter::among(row_filter.as_deref(), place, &keys)));
         }
         self.chunks.row_filter = row_filter;
@@ -132,7 +133,7 @@ impl ShardScan {
     /// passes. If they are many, the check is skipped for some chunks.
     fn row_filtered(&self, chunk: ChunkView, not_row_filtered: &mut usize) -> Option<ChunkView> {
         let Some(row_filter) = &self.chunks.row_filter else { return Some(chunk) };
-        if !self.among.is_nothing() && !row_filter.may_concern(&chunk) {
+        if !self.wanted.among.is_nothing() && !row_filter.may_concern(&chunk) {
             return None;
         }
         if chunk.chosen().is_some() {
@@ -154,8 +155,9 @@ impl ShardScan {
     }
 
     fn open(&self, chunk: ChunkView) -> Cursor {
-        let stored: Vec<usize> =
-            self.projection.iter().copied().filter(|i| *i < self.table_columns).collect();
+        let projection = &self.columns.projection;
+        let stored = projection.iter().copied().filter(|place| self.columns.is_stored(*place));
+        let stored: Vec<usize> = stored.collect();
         let chosen = chunk.chosen();
         let read = match chosen {
             Some(places) => chunk.take(&stored, places),
@@ -166,11 +168,10 @@ impl ShardScan {
             None => chunk.row_ids(0..chunk.rows()),
         };
         let mut read = read.into_iter();
-        let columns = self
-            .projection
+        let columns = projection
             .iter()
-            .map(|index| {
-                if *index < self.table_columns {
+            .map(|place| {
+                if self.columns.is_stored(*place) {
                     read.next().expect("as many columns came as were asked for")
                 } else {
                     Arc::new(ids()) as ArrayRef

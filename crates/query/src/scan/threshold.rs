@@ -122,23 +122,26 @@ pub(super) struct Threshold(Arc<dyn PhysicalExpr>);
 impl ShardScan {
     /// A copy of the scan for a sort by these of its columns; `None` if nothing can be left out.
     fn with_shared_threshold(&self, columns: &[usize], asked: &Asked) -> Result<Option<ShardScan>> {
-        let stored: Vec<usize> = columns.iter().map(|column| self.projection[*column]).collect();
-        let is_stored = stored.iter().all(|column| *column < self.table_columns);
+        let stored: Vec<usize> =
+            columns.iter().map(|column| self.columns.projection[*column]).collect();
+        let is_stored = stored.iter().all(|column| self.columns.is_stored(*column));
         let sorts_by = asked.filter.children().len();
         // With a limit, other rows would replace those left out.
-        let is_limited = self.limit.is_some() || self.chunks.read.len() < 2;
+        let is_limited = self.wanted.limit.is_some() || self.chunks.read.len() < 2;
         if !is_stored || is_limited || sorts_by != stored.len() {
             return Ok(None);
         }
         let own = |column: &usize| -> Arc<dyn PhysicalExpr> {
-            Arc::new(Column::new(self.columns.field(*column).name(), *column))
+            Arc::new(Column::new(self.columns.all.field(*column).name(), *column))
         };
         let own = stored.iter().map(own).collect();
         let threshold = Threshold(Arc::clone(&asked.filter).with_new_children(own)?);
         let (first, descending) = (stored[0], asked.descending);
-        let read = pruning::in_order(&self.chunks.read, &self.columns, first, descending);
+        let read = pruning::in_order(&self.chunks.read, &self.columns.all, first, descending);
         let chunks = Chunks { read: Arc::new(read), ..self.chunks.clone() };
-        Ok(Some(ShardScan { chunks, threshold: Some(threshold), ..self.clone() }))
+        let mut more = ShardScan { chunks, ..self.clone() };
+        more.wanted.threshold = Some(threshold);
+        Ok(Some(more))
     }
 }
 

@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use thalweg_store::{Chunk, ChunkView, ClosedChunk};
 
-use super::{BATCH_ROWS, Chunks, ShardScan};
+use super::{BATCH_ROWS, Chunks, ShardScan, WantedRows};
 use crate::plan::RECOMPUTED;
 
 /// Some columns of a closed chunk without dead rows.
@@ -103,21 +103,22 @@ impl ShardScan {
     /// The scan's unchanged chunks, and a scan of the others; `None` if it does not pass on all
     /// rows.
     fn split(&self) -> Option<(Vec<WholeChunk>, ShardScan)> {
-        let is_all = self.filter.is_none()
-            && self.limit.is_none()
-            && self.first.is_none()
-            && self.threshold.is_none()
-            && self.among.is_nothing()
+        let WantedRows { filter, first, limit, among, threshold } = &self.wanted;
+        let is_all = filter.is_none()
+            && limit.is_none()
+            && first.is_none()
+            && threshold.is_none()
+            && among.is_nothing()
             && !self.reads_row_ids();
         if !is_all {
             return None;
         }
-        let columns: Arc<[usize]> = self.projection.as_slice().into();
+        let columns: Arc<[usize]> = self.columns.projection.as_slice().into();
         let whole = |chunk: &ChunkView| match chunk.chunk() {
             Chunk::Closed(closed) if closed.rows() == chunk.live_rows() => Some(WholeChunk {
                 chunk: Arc::clone(closed),
                 columns: Arc::clone(&columns),
-                schema: Arc::clone(self.properties.eq_properties.schema()),
+                schema: Arc::clone(self.output()),
             }),
             _ => None,
         };
@@ -130,6 +131,8 @@ impl ShardScan {
         }
         let read = Arc::new(others);
         let chunks = Chunks { unpruned: Arc::clone(&read), read, ..self.chunks.clone() };
-        Some((taken, ShardScan { chunks, next: Arc::default(), ..self.clone() }))
+        let mut others = ShardScan { chunks, ..self.clone() };
+        others.current.next = Arc::default();
+        Some((taken, others))
     }
 }

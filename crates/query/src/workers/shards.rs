@@ -48,7 +48,7 @@ use crate::fused::{self, FusedAggregate};
 use crate::memory;
 use crate::plan_cache::is_short;
 use crate::planner::Planner;
-use crate::scan::{Purpose, ROW_ID, ShardScan, States, scan_schema, with_thresholds};
+use crate::scan::{Purpose, ROW_ID, ScanRequest, ShardScan, States, scan_schema, with_thresholds};
 use crate::task::without_functions;
 
 /// Batches of at least this many rows become chunks of their own, with dictionaries. With thousands
@@ -222,20 +222,18 @@ impl Shards {
         });
         let projection = columns.collect::<PlanResult<Vec<usize>>>()?;
         let table_schema = scan_schema(&arrow_schema(&schema), true);
-        let threads = self.database.shared.threads;
         let known = schema.columns.iter().map(|column| column.id);
         let filter = rows.filter.as_ref().filter(|_| known.eq(rows.table_columns.iter().copied()));
-        let scan = ShardScan::new(
-            &schema.name,
-            &states,
-            &table_schema,
+        let request = ScanRequest {
+            table: &schema.name,
+            schema: &table_schema,
             projection,
             filter,
-            rows.limit,
-            threads,
-            if rows.is_cached { Purpose::Parts } else { Purpose::Part },
-        )?;
-        let scan: Arc<dyn ExecutionPlan> = Arc::new(scan);
+            limit: rows.limit,
+            threads: self.database.shared.threads,
+            purpose: if rows.is_cached { Purpose::Parts } else { Purpose::Part },
+        };
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(ShardScan::new(&states, request)?);
         match rows.columns.contains(&None) {
             true => as_places(scan, self.row_handles.mask(rows.place_base)),
             false => Ok(scan),

@@ -23,7 +23,7 @@ use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, WorkerScan, Workers};
 use crate::plan_cache::PlansForCache;
-use crate::scan::{Purpose, ShardScan, States, executable, scan_schema};
+use crate::scan::{Purpose, ScanRequest, ShardScan, States, executable, scan_schema};
 
 pub(crate) struct TableOnWorkers {
     workers: Arc<dyn Workers>,
@@ -98,16 +98,16 @@ impl TableProvider for TableOnWorkers {
         let filter = executable(filters, &self.schema, session)?;
         let mut parts = Vec::with_capacity(2);
         if self.own.rows() > 0 || self.truncated {
-            let own = ShardScan::new(
-                &self.table.name,
-                &States::from(Arc::clone(&self.own)),
-                &self.schema,
-                projection.clone(),
-                filter.as_ref(),
+            let request = ScanRequest {
+                table: &self.table.name,
+                schema: &self.schema,
+                projection: projection.clone(),
+                filter: filter.as_ref(),
                 limit,
-                session.config().target_partitions(),
-                Purpose::Run,
-            )?;
+                threads: session.config().target_partitions(),
+                purpose: Purpose::Run,
+            };
+            let own = ShardScan::new(&States::from(Arc::clone(&self.own)), request)?;
             parts.push(Arc::new(own) as Arc<dyn ExecutionPlan>);
         }
         if !self.truncated {
