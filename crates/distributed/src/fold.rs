@@ -165,7 +165,7 @@ fn fold(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         let merged = CoalescePartitionsExec::new(limited).with_fetch(Some(fetch));
         return Ok(Some(Arc::new(merged)));
     }
-    let mut writer = scan.writer.clone();
+    let mut writer = scan.work.writer.clone();
     let one = scan.streams().len() == 1;
     let Some((step, step_text)) = step(plan, &child.schema(), one, &mut writer) else {
         return Ok(None);

@@ -44,7 +44,7 @@ use thalweg_query::{
 use thalweg_types::{Error, RowId, TableSchema};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::estimates::{group_count, key_after, rows_after, values_after};
+use self::estimates::{Estimates, key_after};
 use self::keys::{ScanKeys, place_of_keys};
 use self::reading::{Reading, Run};
 pub(crate) use self::targets::{Asked, Targets, by_process};
@@ -59,63 +59,78 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 #[derive(Clone)]
 pub(crate) struct RemoteScan {
     shared: Arc<Shared>,
+    source: Source,
+    pub(crate) targets: Targets,
+    pub(crate) work: Work,
+    estimates: Estimates,
+    delivery: Delivery,
+    properties: Arc<PlanProperties>,
+    /// Index of the shard key among the columns of the properties.
+    shard_key: Option<usize>,
+    current: Current,
+}
+
+/// The rows that a scan was made for.
+#[derive(Clone)]
+struct Source {
     /// The requested scan, with parameters in its filter.
     wanted: WorkerScan,
-    table: Arc<TableSchema>,
-    pub(crate) targets: Targets,
     /// True if one stream may cover several workers of a process.
     together: bool,
+    /// Estimated number of rows of the table when the scan was planned.
+    planned: Option<usize>,
+    /// Rows that are left out.
+    hidden: Arc<HiddenRows>,
+}
+
+/// The work of each worker, in its serialized form.
+#[derive(Clone)]
+pub(crate) struct Work {
     fragment: wire::Fragment,
     pub(crate) writer: Writer,
     /// The steps as text, for EXPLAIN.
-    step_text: Vec<String>,
+    described: Vec<String>,
+    /// Semi-join filters on the rows.
+    among: Vec<ScanKeys>,
     /// Parameter values of this run, if the plan was made for another one.
     values_of_run: Option<Bytes>,
-    /// Estimated number of rows of the table when the scan was planned.
-    planned: Option<usize>,
-    /// Estimated number of rows without any steps; `None` if there are steps.
-    rows: Option<usize>,
-    /// Estimated number of rows that the workers send.
-    sent: Option<usize>,
-    /// Estimated number of distinct values of each column on a worker, if known.
-    values: Vec<Option<usize>>,
-    /// Index of the shard key among its columns.
-    shard_key: Option<usize>,
-    properties: Arc<PlanProperties>,
-    metrics: ExecutionPlanMetricsSet,
-    gathering: Gathering,
-    /// True if it will probably run again.
+    /// True if the work will probably run again.
     is_cached: bool,
-    /// The run of which some partitions have not begun.
-    run: Arc<Mutex<Option<Arc<Run>>>>,
+}
+
+/// The way of the rows from the streams to the client.
+#[derive(Clone, Default)]
+struct Delivery {
     /// Number of partitions that share all streams; `None` if each stream has its own partition.
     lanes: Option<usize>,
     /// True if the gateway forwards the rows without decoding them.
     is_relayed: bool,
     /// The reason why the plan above does not run in stages, if that was considered.
     gathered: Option<Arc<str>>,
-    /// Semi-join filters on its rows.
-    among: Vec<ScanKeys>,
-    /// Rows that it leaves out.
-    hidden: Arc<HiddenRows>,
 }
 
-/// The future answer of a worker. Dropping it cancels the request.
-pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
+/// The state of the current run.
+#[derive(Clone, Default)]
+struct Current {
+    /// The run of which some partitions have not begun.
+    run: Arc<Mutex<Option<Arc<Run>>>>,
+    metrics: ExecutionPlanMetricsSet,
+}
 
-impl RemoteScan {
-    pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
-        let wanted = scan.clone();
-        let WorkerScan { table, schema, projection, filter, limit, hidden, gathering, is_cached } =
-            scan;
-        let known = filter.as_ref().filter(|_| !is_cached).map(with_values).transpose()?;
-        // A row handle identifies a row of one worker only, so such rows need separate streams.
-        let has_places = projection.iter().any(|place| *place >= table.columns.len());
-        let together = gathering.together && !has_places && hidden.is_empty();
-        let targets = Targets::of(shared, &table, known.as_ref(), together).map_err(external)?;
+impl Current {
+    /// Another run, which reports to the same metrics.
+    fn with_another_run(&self) -> Current {
+        Current { run: Arc::default(), metrics: self.metrics.clone() }
+    }
+}
+
+impl Work {
+    /// The columns, filter and limit of a scan.
+    fn of(scan: &WorkerScan) -> Work {
+        let WorkerScan { table, schema, projection, filter, limit, .. } = scan;
         let mut writer = Writer::default();
         // A filter that cannot be serialized is not used to skip chunks.
-        let filter = filter.and_then(|filter| writer.expression(&filter, &schema));
+        let filter = filter.as_ref().and_then(|filter| writer.expression(filter, schema));
         let id = |place: &usize| table.columns.get(*place).map_or(0, |column| column.id.0 + 1);
         let fragment = wire::Fragment {
             table: table.id.0,
@@ -125,17 +140,29 @@ impl RemoteScan {
             filter,
             ..wire::Fragment::default()
         };
-        let shard_key = table.shard_key.and_then(|column| table.position(column));
-        let shard_key = shard_key.and_then(|key| projection.iter().position(|place| *place == key));
-        let rows = shared.row_count(table.id);
-        let share = |rows: usize| (rows as f64 * targets.share()) as usize;
-        let sent = rows.map(share).map(|rows| limit.map_or(rows, |limit| rows.min(limit)));
-        let values = projection.iter().map(|place| {
-            let column = table.columns.get(*place)?;
-            shared.value_count(table.id, column.id)
-        });
-        let values = values.collect();
-        let projected = Arc::new(schema.project(&projection)?);
+        Work {
+            fragment,
+            writer,
+            described: Vec::new(),
+            among: Vec::new(),
+            values_of_run: None,
+            is_cached: false,
+        }
+    }
+}
+
+/// The future answer of a worker. Dropping it cancels the request.
+pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
+
+impl RemoteScan {
+    pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
+        let WorkerScan { table, schema, projection, filter, limit, hidden, .. } = &scan;
+        let known = filter.as_ref().filter(|_| !scan.is_cached).map(with_values).transpose()?;
+        // A row handle identifies a row of one worker only, so such rows need separate streams.
+        let has_places = projection.iter().any(|place| *place >= table.columns.len());
+        let together = scan.gathering.together && !has_places && hidden.is_empty();
+        let targets = Targets::of(shared, table, known.as_ref(), together).map_err(external)?;
+        let projected = Arc::new(schema.project(projection)?);
         let properties = PlanProperties::new(
             EquivalenceProperties::new(projected),
             Partitioning::UnknownPartitioning(targets.streams.len()),
@@ -144,62 +171,73 @@ impl RemoteScan {
         )
         // It yields between batches itself.
         .with_scheduling_type(SchedulingType::Cooperative);
+        let shard_key = table.shard_key.and_then(|column| table.position(column));
+        let shard_key = shard_key.and_then(|key| projection.iter().position(|place| *place == key));
+        let rows = shared.row_count(table.id);
+        let value_count = |place: &usize| {
+            let column = table.columns.get(*place)?;
+            shared.value_count(table.id, column.id)
+        };
+        let values = projection.iter().map(value_count).collect();
         Ok(RemoteScan {
             shared: Arc::clone(shared),
-            wanted,
-            table,
+            work: Work::of(&scan),
+            estimates: Estimates::of_table(rows, *limit, targets.share(), values),
+            source: Source {
+                together,
+                planned: rows,
+                hidden: Arc::new(HiddenRows::of(hidden).map_err(external)?),
+                wanted: scan,
+            },
             targets,
-            together,
-            fragment,
-            writer,
-            step_text: Vec::new(),
-            values_of_run: None,
-            planned: rows,
-            rows,
-            sent,
-            values,
-            shard_key,
+            delivery: Delivery::default(),
             properties: Arc::new(properties),
-            metrics: ExecutionPlanMetricsSet::new(),
-            gathering,
-            is_cached: false,
-            run: Arc::default(),
-            lanes: None,
-            is_relayed: false,
-            gathered: None,
-            among: Vec::new(),
-            hidden: Arc::new(HiddenRows::of(&hidden).map_err(external)?),
+            shard_key,
+            current: Current::default(),
         })
+    }
+
+    /// The table that is scanned.
+    fn table(&self) -> &TableSchema {
+        &self.source.wanted.table
+    }
+
+    fn gathering(&self) -> Gathering {
+        self.source.wanted.gathering
     }
 
     /// The scan for another run, with the current parameter values. Returns `None` if the plan
     /// around it was made for a table of another size, or for fewer streams.
     pub(crate) fn rebound(&self, gathering: Gathering) -> Result<Option<RemoteScan>> {
-        let now = self.shared.row_count(self.table.id);
-        let wanted = WorkerScan { gathering, is_cached: false, ..self.wanted.clone() };
-        let scan = RemoteScan::new(&self.shared, wanted)?;
-        let fits = is_about(self.rows.unwrap_or_default(), now.unwrap_or_default())
+        let now = self.shared.row_count(self.table().id);
+        let wanted = WorkerScan { gathering, is_cached: false, ..self.source.wanted.clone() };
+        let mut scan = RemoteScan::new(&self.shared, wanted)?;
+        scan.work.is_cached = true;
+        let fits = is_about(self.estimates.rows.unwrap_or_default(), now.unwrap_or_default())
             && scan.targets.streams.len() <= self.targets.streams.len();
-        Ok(fits.then(|| RemoteScan { is_cached: true, ..scan }))
+        Ok(fits.then_some(scan))
     }
 
     /// The folded scan for another run of its plan, with the current parameter values. Returns
     /// `None` if the plan does not fit the table's size or targets, or has semi-join filters of
     /// another run.
     pub(crate) fn same_again(&self) -> Result<Option<RemoteScan>> {
-        let (planned, now) = (self.planned, self.shared.row_count(self.table.id));
+        let Source { wanted, together, planned, .. } = &self.source;
+        let now = self.shared.row_count(wanted.table.id);
         let fits = is_about(planned.unwrap_or_default(), now.unwrap_or_default());
-        let Some(values) = self.writer.values().map_err(external)? else { return Ok(None) };
-        if !fits || !self.among.is_empty() {
+        let Some(values) = self.work.writer.values().map_err(external)? else { return Ok(None) };
+        if !fits || !self.work.among.is_empty() {
             return Ok(None);
         }
-        let filter = self.wanted.filter.as_ref().map(with_values).transpose()?;
-        let targets = Targets::of(&self.shared, &self.table, filter.as_ref(), self.together)
+        let filter = wanted.filter.as_ref().map(with_values).transpose()?;
+        let targets = Targets::of(&self.shared, &wanted.table, filter.as_ref(), *together)
             .map_err(external)?;
         let are_as_many = targets.streams.len() == self.targets.streams.len();
-        let metrics = ExecutionPlanMetricsSet::new();
-        let (values_of_run, run) = (Some(values), Arc::default());
-        Ok(are_as_many.then(|| RemoteScan { targets, values_of_run, run, metrics, ..self.clone() }))
+        Ok(are_as_many.then(|| {
+            let mut scan = RemoteScan { targets, current: Current::default(), ..self.clone() };
+            scan.work.values_of_run = Some(values);
+            scan
+        }))
     }
 
     /// True if its rows can be relayed when the gateway only counts those in `window`. A limit over
@@ -212,28 +250,32 @@ impl RemoteScan {
             Some(Kind::Filter(filter)) => filter.fetch.is_some(),
             _ => false,
         };
-        let is_limited = self.fragment.limit.is_some() || self.fragment.steps.iter().any(limits);
+        let fragment = &self.work.fragment;
+        let is_limited = fragment.limit.is_some() || fragment.steps.iter().any(limits);
         let is_counted = window.ends() || self.targets.streams.len() == 1;
-        self.gathering.relays && (!is_limited || is_counted)
+        self.gathering().relays && (!is_limited || is_counted)
     }
 
     /// Marks the scan as one whose rows are forwarded without decoding.
     pub(crate) fn relayed(&self) -> RemoteScan {
-        RemoteScan { is_relayed: true, ..self.clone() }
+        let mut more = self.clone();
+        more.delivery.is_relayed = true;
+        more
     }
 
     pub(crate) fn is_relayed(&self) -> bool {
-        self.is_relayed
+        self.delivery.is_relayed
     }
 
     /// The run of a partition that begins now.
     fn run(&self) -> thalweg_types::Result<Arc<Run>> {
-        let mut current = self.run.lock();
+        let Current { run: current, metrics } = &self.current;
+        let mut current = current.lock();
         let run = match current.take() {
             Some(run) => run,
             None => {
                 let clock = self.shared.clock();
-                Arc::new(Run::begin(self, self.gathering.fan_in, &self.metrics, clock)?)
+                Arc::new(Run::begin(self, self.fan_in(), metrics, clock)?)
             }
         };
         if !run.begins() {
@@ -243,21 +285,21 @@ impl RemoteScan {
     }
 
     pub(crate) fn fan_in(&self) -> FanIn {
-        self.gathering.fan_in
+        self.gathering().fan_in
     }
 
     pub(crate) fn stages(&self) -> Stages {
-        self.gathering.stages
+        self.gathering().stages
     }
 
     /// Estimated number of rows that its workers send, before semi-join filters; `None` if unknown.
     pub(crate) fn sent(&self) -> Option<usize> {
-        self.sent
+        self.estimates.sent
     }
 
     /// Estimated fraction of these rows that pass its semi-join filters.
     pub(crate) fn share_of_keys(&self) -> f64 {
-        self.among.iter().map(|among| among.keys.share()).product()
+        self.work.among.iter().map(|among| among.keys.share()).product()
     }
 
     /// Index of the column that decides on which worker a row lies, if the steps keep it.
@@ -274,18 +316,21 @@ impl RemoteScan {
     pub(crate) fn in_lanes(&self, lanes: usize) -> RemoteScan {
         let dealt = Partitioning::UnknownPartitioning(lanes);
         let properties = self.properties.as_ref().clone().with_partitioning(dealt);
-        let (properties, run) = (Arc::new(properties), Arc::default());
-        RemoteScan { lanes: Some(lanes), properties, run, ..self.clone() }
+        let mut more = self.clone();
+        more.delivery.lanes = Some(lanes);
+        more.properties = Arc::new(properties);
+        more.current = self.current.with_another_run();
+        more
     }
 
     pub(crate) fn has_lanes(&self) -> bool {
-        self.lanes.is_some()
+        self.delivery.lanes.is_some()
     }
 
     /// The rows of one stream in the current run.
     fn read(&self, stream: usize) -> Result<BoxStream<'static, Result<RecordBatch>>> {
         let run = self.run().map_err(external)?;
-        let operator_metrics = OperatorMetrics::of_partition(&self.metrics, stream);
+        let operator_metrics = OperatorMetrics::of_partition(&self.current.metrics, stream);
         let reading = Reading::begin(run, self, stream, operator_metrics).map_err(external)?;
         Ok(Box::pin(stream::try_unfold(reading, |mut reading| async move {
             tokio::task::consume_budget().await;
@@ -296,7 +341,9 @@ impl RemoteScan {
 
     /// Stores the reason why no stages are made over the scan.
     pub(crate) fn gathered(&self, why: &Arc<str>) -> RemoteScan {
-        RemoteScan { gathered: Some(Arc::clone(why)), ..self.clone() }
+        let mut more = self.clone();
+        more.delivery.gathered = Some(Arc::clone(why));
+        more
     }
 
     /// Replaces a partial aggregate by a whole one, if each group lies on one worker. `groups` are
@@ -307,14 +354,13 @@ impl RemoteScan {
             return None;
         }
         let mut more = self.clone();
-        let Some(Kind::Aggregate(aggregate)) = more.fragment.steps.last_mut()?.kind.as_mut() else {
-            return None;
-        };
+        let step = more.work.fragment.steps.last_mut()?;
+        let Some(Kind::Aggregate(aggregate)) = step.kind.as_mut() else { return None };
         if !std::mem::replace(&mut aggregate.partial, false) {
             return None;
         }
-        if let Some(step_text) = more.step_text.last_mut() {
-            *step_text = step_text.replacen("partial ", "", 1);
+        if let Some(described) = more.work.described.last_mut() {
+            *described = described.replacen("partial ", "", 1);
         }
         // Operators above rely on columns that are constant.
         let mut equal = groups.clone();
@@ -325,8 +371,7 @@ impl RemoteScan {
             EmissionType::Final,
             Boundedness::Bounded,
         ));
-        more.run = Arc::default();
-        more.metrics = ExecutionPlanMetricsSet::new();
+        more.current = Current::default();
         Some(more)
     }
 
@@ -366,25 +411,18 @@ impl RemoteScan {
     pub(crate) fn with_step(
         &self,
         step: wire::step::Kind,
-        step_text: String,
+        described: String,
         writer: Writer,
         replaced: &Arc<dyn ExecutionPlan>,
     ) -> RemoteScan {
         let mut more = self.clone();
         more.shard_key = self.shard_key.and_then(|key| key_after(&step, key));
-        let (streams, groups) = (self.targets.streams.len(), group_count(replaced, &self.values));
-        more.sent = self.sent.map(|rows| match groups {
-            Some(groups) => rows.min(groups.saturating_mul(streams)),
-            None => rows_after(&step, rows, streams),
-        });
-        more.values = values_after(replaced, &self.values);
-        more.fragment.steps.push(wire::Step { kind: Some(step) });
-        more.step_text.push(step_text);
-        more.writer = writer;
-        more.rows = None;
-        more.run = Arc::default();
+        more.estimates = self.estimates.after(&step, replaced, self.targets.streams.len());
+        more.work.fragment.steps.push(wire::Step { kind: Some(step) });
+        more.work.described.push(described);
+        more.work.writer = writer;
         more.properties = Arc::clone(replaced.properties());
-        more.metrics = ExecutionPlanMetricsSet::new();
+        more.current = Current::default();
         more
     }
 
@@ -392,15 +430,15 @@ impl RemoteScan {
     pub(crate) fn limited(&self, fetch: usize) -> RemoteScan {
         let mut more = self.clone();
         let limit = wire::Limit { skip: 0, fetch: Some(fetch as u64) };
-        more.fragment.steps.push(wire::Step { kind: Some(wire::step::Kind::Limit(limit)) });
-        more.step_text.push(format!("limit {fetch}"));
+        more.work.fragment.steps.push(wire::Step { kind: Some(wire::step::Kind::Limit(limit)) });
+        more.work.described.push(format!("limit {fetch}"));
         more
     }
 
     /// True if the last step limits each worker's rows.
     pub(crate) fn is_limited(&self) -> bool {
         use wire::step::Kind;
-        match self.fragment.steps.last().and_then(|step| step.kind.as_ref()) {
+        match self.work.fragment.steps.last().and_then(|step| step.kind.as_ref()) {
             Some(Kind::Limit(limit)) => limit.fetch.is_some(),
             Some(Kind::Sort(sort)) => sort.fetch.is_some(),
             _ => false,
@@ -413,27 +451,26 @@ impl RemoteScan {
     fn begins_with_rows(&self) -> bool {
         use wire::step::Kind;
         let is_aggregate = |step: &wire::Step| matches!(step.kind, Some(Kind::Aggregate(_)));
-        self.gathering.fan_in != FanIn::Sync && self.fragment.steps.iter().any(is_aggregate)
+        self.fan_in() != FanIn::Sync && self.work.fragment.steps.iter().any(is_aggregate)
     }
 
     /// The part of the request that is the same for all workers.
     fn asked(&self, form: Option<wire::RowForm>) -> thalweg_types::Result<wire::Fragment> {
-        let fields = self.writer.fields()?;
-        let memory_limit = self.gathering.memory.map(|bytes| bytes as u64);
-        let begins_with_rows = self.begins_with_rows();
+        let Work { fragment, writer, values_of_run, is_cached, .. } = &self.work;
         let mut asked = wire::Fragment {
-            fields,
+            fields: writer.fields()?,
             form,
-            memory_limit,
-            begins_with_rows,
-            literals: self.writer.literals()?,
-            ..self.fragment.clone()
+            memory_limit: self.gathering().memory.map(|bytes| bytes as u64),
+            begins_with_rows: self.begins_with_rows(),
+            literals: writer.literals()?,
+            ..fragment.clone()
         };
-        if self.is_cached && self.hidden.count() == 0 && asked.encoded_len() <= KEPT_BYTES_MAX {
+        let hides_none = self.source.hidden.count() == 0;
+        if *is_cached && hides_none && asked.encoded_len() <= KEPT_BYTES_MAX {
             // Number 0 means that the fragment is not cached.
             asked.number = self.shared.number(&asked.encode_to_vec()) | 1;
         }
-        asked.values = match (&self.values_of_run, self.writer.values()?) {
+        asked.values = match (values_of_run, writer.values()?) {
             (Some(values), _) => values.clone(),
             (None, values) => values.ok_or_else(|| Error::internal("a run has no values"))?,
         };
@@ -448,7 +485,7 @@ impl RemoteScan {
     ) -> thalweg_types::Result<wire::Fragment> {
         let place = stream.first();
         let node = u16::try_from(place).map_err(|_| Error::unsupported("so many workers"))?;
-        let (place_base, hidden) = (RowId::base_of_node(node), self.hidden.at(place));
+        let (place_base, hidden) = (RowId::base_of_node(node), self.source.hidden.at(place));
         let together = stream.others(&self.shared.map().current());
         Ok(wire::Fragment { place_base, hidden, together, ..asked.clone() })
     }
@@ -462,13 +499,13 @@ impl Leaf for RemoteScan {
     /// Estimated number of rows that its workers send.
     #[expect(clippy::misnamed_getters, reason = "a scan has other rows, too")]
     fn rows(&self) -> Option<usize> {
-        self.sent
+        self.estimates.sent
     }
 
     fn share(&self) -> f64 {
         use wire::step::Kind;
         let is_filter = |step: &&wire::Step| matches!(step.kind, Some(Kind::Filter(_)));
-        let filters = self.fragment.steps.iter().filter(is_filter).count();
+        let filters = self.work.fragment.steps.iter().filter(is_filter).count();
         let asked = self.targets.share() * self.share_of_keys();
         (0..filters).fold(asked, |share, _| share / ASSUMED_SELECTIVITY_DIVISOR as f64)
     }
@@ -479,11 +516,11 @@ impl Leaf for RemoteScan {
 
     fn among(&self, column: usize, keys: &Arc<Keys>) -> Arc<dyn ExecutionPlan> {
         let mut more = self.clone();
-        let (step, at) = place_of_keys(&self.fragment.steps, column);
+        let (step, at) = place_of_keys(&self.work.fragment.steps, column);
         let is_shard_key = self.shard_key == Some(column);
         let name = self.schema().field(column).name().clone();
-        more.among.push(ScanKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
-        more.run = Arc::default();
+        more.work.among.push(ScanKeys { name, step, at, is_shard_key, keys: Arc::clone(keys) });
+        more.current = self.current.with_another_run();
         Arc::new(more)
     }
 }
@@ -497,41 +534,42 @@ impl fmt::Debug for RemoteScan {
 impl DisplayAs for RemoteScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Targets { streams, workers, of, how } = &self.targets;
-        write!(f, "RemoteScan: {} workers={how} {workers}/{of}", self.table.name)?;
+        let (table, work, delivery) = (self.table(), &self.work, &self.delivery);
+        write!(f, "RemoteScan: {} workers={how} {workers}/{of}", table.name)?;
         if streams.len() < *workers {
             write!(f, " streams={}", streams.len())?;
         }
-        let names = self.fragment.columns.iter().map(|column| match column.checked_sub(1) {
+        let names = work.fragment.columns.iter().map(|column| match column.checked_sub(1) {
             None => "place",
             Some(id) => {
-                let column = self.table.columns.iter().find(|column| column.id.0 == id);
+                let column = table.columns.iter().find(|column| column.id.0 == id);
                 column.map_or("?", |column| column.name.as_str())
             }
         });
         write!(f, " columns=[{}]", names.collect::<Vec<_>>().join(", "))?;
-        if let Some(limit) = self.fragment.limit {
+        if let Some(limit) = work.fragment.limit {
             write!(f, " limit={limit}")?;
         }
-        if self.hidden.count() > 0 {
-            write!(f, " hidden={}", self.hidden.count())?;
+        if self.source.hidden.count() > 0 {
+            write!(f, " hidden={}", self.source.hidden.count())?;
         }
-        if !self.step_text.is_empty() {
-            write!(f, " steps=[{}]", self.step_text.join("; "))?;
+        if !work.described.is_empty() {
+            write!(f, " steps=[{}]", work.described.join("; "))?;
         }
-        if self.gathering.fan_in != FanIn::default() {
-            write!(f, " fan_in={}", self.gathering.fan_in)?;
+        if self.fan_in() != FanIn::default() {
+            write!(f, " fan_in={}", self.fan_in())?;
         }
-        if !self.among.is_empty() {
-            let names = self.among.iter().map(|among| among.name.as_str());
+        if !work.among.is_empty() {
+            let names = work.among.iter().map(|among| among.name.as_str());
             write!(f, " among=[{}]", names.collect::<Vec<_>>().join(", "))?;
         }
-        if let Some(lanes) = self.lanes {
+        if let Some(lanes) = delivery.lanes {
             write!(f, " lanes={lanes}")?;
         }
-        if let Some(why) = &self.gathered {
+        if let Some(why) = &delivery.gathered {
             write!(f, " gathered=[{why}]")?;
         }
-        match self.is_relayed {
+        match delivery.is_relayed {
             true => f.write_str(" relayed"),
             false => Ok(()),
         }
@@ -550,15 +588,12 @@ impl ExecutionPlan for RemoteScan {
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut fresh = self.as_ref().clone();
-        fresh.metrics = ExecutionPlanMetricsSet::new();
-        fresh.run = Arc::default();
-        Ok(Arc::new(fresh))
+        Ok(Arc::new(RemoteScan { current: Current::default(), ..self.as_ref().clone() }))
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let streams = self.targets.streams.len();
-        let rows = match self.lanes {
+        let rows = match self.delivery.lanes {
             None => self.read(partition)?,
             Some(lanes) => {
                 let own = (partition..streams).step_by(lanes).map(|stream| self.read(stream));
@@ -569,7 +604,7 @@ impl ExecutionPlan for RemoteScan {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        Some(self.current.metrics.clone_inner())
     }
 
     fn statistics_from_inputs(
@@ -578,23 +613,23 @@ impl ExecutionPlan for RemoteScan {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         let mut statistics = Statistics::new_unknown(&self.schema());
-        if let (None, Some(rows)) = (args.partition(), self.rows) {
+        if let (None, Some(rows)) = (args.partition(), self.estimates.rows) {
             statistics.num_rows = Precision::Inexact(rows);
         }
         Ok(Arc::new(statistics))
     }
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
-        if !self.fragment.steps.is_empty() {
+        if !self.work.fragment.steps.is_empty() {
             return None;
         }
         let mut limited = self.clone();
-        limited.fragment.limit = limit.map(|limit| limit as u64);
-        limited.wanted.limit = limit;
+        limited.work.fragment.limit = limit.map(|limit| limit as u64);
+        limited.source.wanted.limit = limit;
         Some(Arc::new(limited))
     }
 
     fn fetch(&self) -> Option<usize> {
-        self.fragment.limit.and_then(|limit| usize::try_from(limit).ok())
+        self.work.fragment.limit.and_then(|limit| usize::try_from(limit).ok())
     }
 }

@@ -12,6 +12,46 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::ASSUMED_SELECTIVITY_DIVISOR;
 
+/// Estimates of the rows that a scan's workers read and send.
+#[derive(Clone)]
+pub(super) struct Estimates {
+    /// Number of rows of the table; `None` if it is unknown or there are steps.
+    pub(super) rows: Option<usize>,
+    /// Number of rows that the workers send.
+    pub(super) sent: Option<usize>,
+    /// Number of distinct values of each column on a worker, if known.
+    values: Vec<Option<usize>>,
+}
+
+impl Estimates {
+    /// Estimates without any steps, if workers with this `share` of the table's rows are asked.
+    pub(super) fn of_table(
+        rows: Option<usize>,
+        limit: Option<usize>,
+        share: f64,
+        values: Vec<Option<usize>>,
+    ) -> Estimates {
+        let sent = rows.map(|rows| (rows as f64 * share) as usize);
+        let sent = sent.map(|rows| limit.map_or(rows, |limit| rows.min(limit)));
+        Estimates { rows, sent, values }
+    }
+
+    /// Estimates after a step, which does the work of the operator `replaced` on each stream.
+    pub(super) fn after(
+        &self,
+        step: &wire::step::Kind,
+        replaced: &Arc<dyn ExecutionPlan>,
+        streams: usize,
+    ) -> Estimates {
+        let groups = group_count(replaced, &self.values);
+        let sent = self.sent.map(|rows| match groups {
+            Some(groups) => rows.min(groups.saturating_mul(streams)),
+            None => rows_after(step, rows, streams),
+        });
+        Estimates { rows: None, sent, values: values_after(replaced, &self.values) }
+    }
+}
+
 /// Index of a column after a step, if the step keeps it.
 pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
     use wire::expression::Kind::Column;
@@ -34,7 +74,7 @@ pub(super) fn key_after(step: &wire::step::Kind, key: usize) -> Option<usize> {
 const ROWS_OF_GROUP: usize = 4;
 
 /// Estimated number of rows after a step, for all workers together.
-pub(super) fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -> usize {
+fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -> usize {
     use wire::step::Kind;
     let at_most = |rows: usize, fetch: Option<u64>| {
         let fetch = fetch.and_then(|fetch| usize::try_from(fetch).ok());
@@ -52,19 +92,13 @@ pub(super) fn rows_after(step: &wire::step::Kind, rows: usize, workers: usize) -
 
 /// Estimated number of groups of an aggregate, over columns with so many distinct values. Returns
 /// `None` if that is unknown, or the plan is no aggregate.
-pub(super) fn group_count(
-    plan: &Arc<dyn ExecutionPlan>,
-    values: &[Option<usize>],
-) -> Option<usize> {
+fn group_count(plan: &Arc<dyn ExecutionPlan>, values: &[Option<usize>]) -> Option<usize> {
     let aggregate = plan.downcast_ref::<AggregateExec>()?;
     combinations(aggregate.group_expr().expr().iter().map(|(key, _)| key), values)
 }
 
 /// Estimated number of distinct values of an operator's columns, over columns with so many.
-pub(super) fn values_after(
-    plan: &Arc<dyn ExecutionPlan>,
-    values: &[Option<usize>],
-) -> Vec<Option<usize>> {
+fn values_after(plan: &Arc<dyn ExecutionPlan>, values: &[Option<usize>]) -> Vec<Option<usize>> {
     let value_count = |place: &usize| values.get(*place).copied().flatten();
     if let Some(project) = plan.downcast_ref::<ProjectionExec>() {
         return project.expr().iter().map(|item| combinations([&item.expr], values)).collect();

@@ -187,7 +187,7 @@ fn own_opening(run: &Run, scan: &RemoteScan, partition: usize) -> Result<Opening
     let question = scan.question(&run.asked, &stream)?;
     let turns = (run.fan_in == FanIn::Sync).then(|| Arc::clone(&run.asking));
     let (shared, watch) = (Arc::clone(&scan.shared), Arc::clone(&run.watch));
-    let among = scan.among.clone();
+    let among = scan.work.among.clone();
     Ok(scan.shared.spawn(async move {
         let question = with_keys(question, &among, &stream, &shared).await?;
         let _turn = match turns {
@@ -288,7 +288,7 @@ impl Queue {
             let question = scan.question(asked, &stream)?;
             let (shared, watch, sender) =
                 (Arc::clone(&scan.shared), Arc::clone(watch), sender.clone());
-            let among = scan.among.clone();
+            let among = scan.work.among.clone();
             pumps.push(scan.shared.spawn(async move {
                 let answer = match with_keys(question, &among, &stream, &shared).await {
                     Ok(question) => shared.ask_rows(stream.first(), question).await,
