@@ -1,12 +1,14 @@
 //! The gateway's side: connections to the workers of the map, and requests of its database.
 
 mod bulk_load;
+mod defining;
 mod followers;
 pub(crate) mod following;
 mod key_lookups;
 mod keyed_writes;
 mod presence;
 mod row_changes;
+mod scanning;
 pub(crate) mod service;
 mod system_tables;
 pub(crate) mod worker_calls;
@@ -17,25 +19,16 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use arrow::datatypes::SchemaRef;
-use datafusion::catalog::TableProvider;
-use datafusion::error::Result as PlanResult;
-use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
 use parking_lot::{Mutex, RwLock};
 use thalweg_cluster::link::{LinkOptions, NodeName, ReconnectingLink, UnresponsiveNodes};
 use thalweg_cluster::map::SharedMap;
 use thalweg_cluster::seen::{SeenKind, SeenNodes, Standing};
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
-use thalweg_protocol::cluster::work::Kind;
-use thalweg_query::{
-    AtomicScope, Database, Definition, DefinitionQuorum, Durability, EncodedStream, Gathering,
-    Holders, KeySearch, KeyedWriter, Load, PhysicalRule, Rebound, RowForm, StorageHealth,
-    WorkerScan, Workers, Write,
-};
-use thalweg_types::{ColumnId, Error, Result, SqlState, TableId, TableSchema};
+use thalweg_query::{Cluster, Database, Definition, Gathering, StorageHealth};
+use thalweg_types::{ColumnId, Error, Result, TableId};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -43,10 +36,7 @@ use self::followers::Followers;
 use self::following::Following;
 use self::presence::Presence;
 use self::worker_polling::{keep_looking, look};
-use crate::fold::FoldIntoScans;
-use crate::relayed::{self, only_scan};
-use crate::scan::RemoteScan;
-use crate::stages::{Peers, RunAsStages};
+use crate::stages::Peers;
 
 /// Options of a gateway's links and statements.
 #[derive(Clone, Default)]
@@ -67,7 +57,7 @@ pub struct GatewayOptions {
 /// Limit of the definitions in one message, in bytes. A single definition may exceed it.
 const MESSAGE_BYTES: usize = 8 << 20;
 
-/// The [`Workers`] of a gateway's database: it asks the workers of a cluster for rows.
+/// The node that asks the workers of a cluster for the rows of its database.
 pub struct Gateway {
     shared: Arc<Shared>,
     gathering: Gathering,
@@ -182,7 +172,7 @@ impl Gateway {
         });
         let looking = shared.spawn(keep_looking(Arc::downgrade(&shared)));
         let gateway = Arc::new(Gateway { shared, gathering, _looking: looking });
-        database.attach(Arc::clone(&gateway) as Arc<dyn Workers>);
+        database.attach(Cluster::behind(&gateway));
         Ok(gateway)
     }
 
@@ -197,168 +187,6 @@ impl Gateway {
     #[must_use]
     pub fn had_tables(&self) -> bool {
         self.shared.had_tables.load(Ordering::Acquire)
-    }
-}
-
-impl Workers for Gateway {
-    fn gathering(&self) -> Gathering {
-        self.gathering
-    }
-
-    fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(RemoteScan::new(&self.shared, scan)?))
-    }
-
-    fn rebound(
-        &self,
-        operator: &Arc<dyn ExecutionPlan>,
-        gathering: Gathering,
-    ) -> PlanResult<Rebound> {
-        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Rebound::Other) };
-        Ok(match scan.rebound(gathering)? {
-            Some(scan) => Rebound::Scan(Arc::new(scan)),
-            None => Rebound::Outgrown,
-        })
-    }
-
-    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Rebound> {
-        let Some(scan) = operator.downcast_ref::<RemoteScan>() else { return Ok(Rebound::Other) };
-        Ok(match scan.same_again()? {
-            Some(scan) => Rebound::Scan(Arc::new(scan)),
-            None => Rebound::Outgrown,
-        })
-    }
-
-    fn encoded(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        outcome: &SchemaRef,
-        form: &RowForm,
-    ) -> Result<Option<EncodedStream>> {
-        match only_scan(plan).filter(|(scan, _)| scan.is_relayed()) {
-            Some((scan, window)) => relayed::encoded(scan, window, outcome, form),
-            None => Ok(None),
-        }
-    }
-
-    fn readiness(&self) -> Result<()> {
-        self.shared.presence.check(&self.shared.map.current())
-    }
-
-    fn row_count(&self, table: TableId) -> Option<usize> {
-        self.shared.row_count(table)
-    }
-
-    fn physical_rule(&self) -> PhysicalRule {
-        Arc::new(FoldIntoScans::new(RunAsStages::new(&self.shared)))
-    }
-
-    fn may_number(&self) -> Result<()> {
-        let following = self.shared.following.as_ref();
-        following.map_or(Ok(()), |following| Err(following.numbers_elsewhere()))
-    }
-
-    fn may_lock(&self) -> Result<()> {
-        let following = self.shared.following.as_ref();
-        following.map_or(Ok(()), |following| Err(following.locks_elsewhere()))
-    }
-
-    fn system_table<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>> {
-        async move {
-            match name {
-                "nodes" => Some(system_tables::nodes(&self.status().await)),
-                "gateways" => Some(system_tables::gateways(&self.shared.gateways())),
-                "buckets" => Some(system_tables::buckets(&self.shared.map().current())),
-                _ => None,
-            }
-        }
-        .boxed()
-    }
-
-    fn can_define<'a>(
-        &'a self,
-        definition: &'a Definition,
-        quorum: DefinitionQuorum,
-    ) -> BoxFuture<'a, Result<()>> {
-        let (shared, definition) = (Arc::clone(&self.shared), definition.clone());
-        self.on_links(async move {
-            if let Some(following) = &shared.following {
-                return Err(following.defines_elsewhere());
-            }
-            // The definition may be followed by rows as soon as it is committed. Buckets must not
-            // move by then.
-            if definition.creates_tables() {
-                shared.presence.check_joined(&shared.map.current())?;
-                shared.had_tables.store(true, Ordering::Release);
-            }
-            let ask = |place: usize| {
-                let asked = Kind::CanDefine(definitions(std::slice::from_ref(&definition)));
-                let shared = Arc::clone(&shared);
-                async move { shared.ask_one::<wire::Done>(place, asked).await }
-            };
-            let map = shared.map().current();
-            let answers = join_all((0..map.workers().len()).map(ask)).await;
-            for (answer, buckets) in answers.into_iter().zip(map.shares()) {
-                match answer {
-                    Err(error) if error.state() == SqlState::CONNECTION_FAILURE => {
-                        // An absent worker follows when it is back, unless the definition has to
-                        // check its rows.
-                        if quorum == DefinitionQuorum::Owners && *buckets > 0 {
-                            return Err(needs_rows_of(&error));
-                        }
-                    }
-                    answer => drop(answer?),
-                }
-            }
-            Ok(())
-        })
-    }
-
-    fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()> {
-        self.shared.definitions.write().push(definition.clone());
-        let (shared, number) = (Arc::clone(&self.shared), definition.number);
-        let outcome = self.on_links(async move {
-            // Workers reject requests of gateways that are behind, so the following gateways get it
-            // first.
-            shared.followers.follow(number, &*shared.clock).await;
-            let workers = shared.map().current().workers().len();
-            let tell = |place: usize| {
-                let shared = Arc::clone(&shared);
-                async move { shared.bring_up(place).await }
-            };
-            join_all((0..workers).map(tell)).await;
-            Ok(())
-        });
-        // A worker that did not get it receives it before its next request.
-        outcome.map(drop).boxed()
-    }
-
-    fn write(
-        &self,
-        writes: Vec<Write>,
-        atomic_scope: AtomicScope,
-        durability: Durability,
-    ) -> BoxFuture<'_, Result<()>> {
-        let shared = Arc::clone(&self.shared);
-        self.on_links(
-            async move { row_changes::write(&shared, writes, atomic_scope, durability).await },
-        )
-    }
-
-    fn load(&self, table: Arc<TableSchema>) -> Box<dyn Load> {
-        Box::new(bulk_load::BulkLoad::new(&self.shared, table))
-    }
-
-    fn keyed_writer(&self) -> Box<dyn KeyedWriter> {
-        Box::new(keyed_writes::KeyedStream::new(&self.shared))
-    }
-
-    fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>> {
-        let shared = Arc::clone(&self.shared);
-        self.on_links(async move { key_lookups::find(&shared, &search).await })
     }
 }
 
@@ -381,15 +209,6 @@ fn standing(database: &Database, run: u64) -> Box<dyn Fn() -> Standing + Send + 
         let (database, position) = position().map_or((0, 0), |it| (it.database_id, it.lsn.0));
         Standing { database, position, run }
     })
-}
-
-/// Why a definition has to wait for a worker, whose absence names it.
-fn needs_rows_of(absence: &Error) -> Error {
-    let message = format!("this definition looks at all rows, and {}", absence.message());
-    Error::new(absence.state(), message).with_hint(
-        "Run the statement again once the worker is back. Definitions that look at no rows go on \
-         meanwhile.",
-    )
 }
 
 /// The longest prefix of definitions that fits into one message: at least one, if there is any.

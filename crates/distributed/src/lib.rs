@@ -1,7 +1,7 @@
 //! SQL over many machines: the remote forms of scans, of writes and of definitions.
 //!
 //! A [`Gateway`] is the source from which a database gets rows that it does not hold itself
-//! ([`thalweg_query::Workers`]). An optimizer pass folds the operators that a worker can run alone
+//! ([`thalweg_query::Cluster`]). An optimizer pass folds the operators that a worker can run alone
 //! into the scans of tables. A [`scan`] is then a *fragment*: a chain of steps over the rows of one
 //! table. It travels in a serialized form of our own ([`codec`]) to the workers that own the rows.
 //! A [`WorkerService`] runs fragments on its own database and answers all other requests of

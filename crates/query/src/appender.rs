@@ -25,10 +25,10 @@ pub struct Appender {
 
 impl Appender {
     pub(crate) fn new(database: Database, role: RoleId, table: &str) -> Result<Appender> {
-        if database.shared.workers.get().is_some() {
-            return Err(Error::unsupported("appending to a table of a gateway")
-                .with_hint("Use INSERT, COPY or Flight SQL's ingestion."));
-        }
+        database.shared.cluster().only_without(
+            "appending to a table of a gateway",
+            "Use INSERT, COPY or Flight SQL's ingestion.",
+        )?;
         let transaction = Transaction::new(database.shared.engine.snapshot());
         let parts = table.split('.').map(|part| Ident::with_quote('"', part)).collect::<Vec<_>>();
         let target = Target::find(transaction.catalog(), &ObjectName::from(parts))?;

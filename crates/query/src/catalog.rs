@@ -32,7 +32,7 @@ use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
 use thalweg_types::Error;
 
 use crate::privileges::{Identity, Rights};
-use crate::workers::{TableOnWorkers, Workers, lies_on_workers};
+use crate::workers::{Cluster, TableOnWorkers};
 use derived::Found;
 use object_id_types::ObjectIdNames;
 use objects::Objects;
@@ -69,12 +69,12 @@ pub(crate) struct SessionCatalog {
     setting_requests: SettingRequests,
     objects: Mutex<Option<(Arc<Catalog>, Arc<Objects>)>>,
     found: Mutex<Option<Found>>,
-    /// The workers that hold the rows, if this database does not hold them itself.
-    workers: Option<Arc<dyn Workers>>,
+    /// The nodes that hold the rows.
+    cluster: Arc<Cluster>,
 }
 
 impl SessionCatalog {
-    pub(crate) fn new(workers: Option<Arc<dyn Workers>>) -> Arc<SessionCatalog> {
+    pub(crate) fn new(cluster: Arc<Cluster>) -> Arc<SessionCatalog> {
         Arc::new(SessionCatalog {
             transaction: Mutex::new(None),
             identity: Mutex::new(Identity::of(RoleId::BOOTSTRAP)),
@@ -85,7 +85,7 @@ impl SessionCatalog {
             setting_requests: SettingRequests::default(),
             objects: Mutex::default(),
             found: Mutex::default(),
-            workers,
+            cluster,
         })
     }
 
@@ -116,9 +116,9 @@ impl SessionCatalog {
         self.describes.store(true, Ordering::Relaxed);
     }
 
-    /// The workers that hold the rows, if this database does not hold them itself.
-    pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
-        self.workers.as_ref()
+    /// The nodes that hold the rows.
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        &self.cluster
     }
 
     pub(crate) fn identity(&self) -> Identity {
@@ -200,13 +200,12 @@ impl SessionCatalog {
         let catalog = Arc::clone(transaction.catalog());
         let Some(Object::Table(entry)) = catalog.object(namespace, name) else { return Ok(None) };
         let state = transaction.state(entry.schema.id).map_err(external)?;
-        let workers = self.workers.as_ref().filter(|_| lies_on_workers(&entry.schema));
-        Ok(Some(match workers {
-            None => Arc::new(ShardTable::new(&entry.schema, state, row_ids)) as _,
-            Some(workers) => {
+        Ok(Some(match self.cluster.holds(&entry.schema) {
+            false => Arc::new(ShardTable::new(&entry.schema, state, row_ids)) as _,
+            true => {
                 let killed = transaction.killed_elsewhere(entry.schema.id);
-                let workers = Arc::clone(workers);
-                Arc::new(TableOnWorkers::new(workers, &entry.schema, state, killed, row_ids)) as _
+                let scans = Arc::clone(&self.cluster.scans);
+                Arc::new(TableOnWorkers::new(scans, &entry.schema, state, killed, row_ids)) as _
             }
         }))
     }
@@ -337,8 +336,7 @@ impl SchemaProvider for Namespace {
         }
         if object.is_none()
             && self.namespace == crate::workers::NAMESPACE
-            && let Some(workers) = self.session.workers()
-            && let Some(table) = workers.system_table(name).await
+            && let Some(table) = self.session.cluster.scans.system_table(name).await
         {
             return table.map(Some);
         }

@@ -27,7 +27,7 @@ use crate::privileges::{self, Identity};
 use crate::server_context::ServerContext;
 use crate::session::Session;
 use crate::statement::Defaults;
-use crate::workers::{self, AtomicScope, Load, Workers};
+use crate::workers::{self, AtomicScope, Cluster, Load};
 
 /// An open database. Clones share it; it closes when the last clone and the last session are
 /// dropped.
@@ -47,8 +47,8 @@ pub(crate) struct DatabaseShared {
     pub(crate) opened_micros: i64,
     /// `None` if no surrounding program was registered.
     pub(crate) server_context: RwLock<Option<Arc<dyn ServerContext>>>,
-    /// The workers that hold the rows, if this database does not hold them itself.
-    pub(crate) workers: OnceLock<Arc<dyn Workers>>,
+    /// The nodes that hold the rows, if this database does not hold them itself.
+    pub(crate) cluster: OnceLock<Arc<Cluster>>,
     /// The last definition in the journal of a node of a cluster.
     pub(crate) definitions: AtomicU64,
     /// Held while a definition is added to the journal.
@@ -189,8 +189,12 @@ impl Database {
 impl DatabaseShared {
     /// Initial settings of sessions.
     pub(crate) fn defaults(&self) -> Defaults {
-        let gathering = self.workers.get().map(|workers| workers.gathering());
-        Defaults { durability: self.durability, gathering: gathering.unwrap_or_default() }
+        Defaults { durability: self.durability, gathering: self.cluster().scans.gathering() }
+    }
+
+    /// The nodes that hold the rows. The cluster is absent if this database holds them itself.
+    pub(crate) fn cluster(&self) -> &Arc<Cluster> {
+        self.cluster.get().unwrap_or_else(|| Cluster::absent())
     }
 
     /// Commits a transaction without blocking the thread.
@@ -203,10 +207,10 @@ impl DatabaseShared {
         if transaction.is_empty() {
             return Ok(());
         }
-        match self.workers.get() {
+        match self.cluster.get() {
             None => self.commit_here(transaction, durability).await,
-            Some(workers) => {
-                workers::commit(self, workers, transaction, atomic_scope, durability).await
+            Some(cluster) => {
+                workers::commit(self, cluster, transaction, atomic_scope, durability).await
             }
         }
     }
@@ -431,7 +435,7 @@ impl DatabaseBuilder {
             progress,
             opened_micros,
             server_context: RwLock::new(None),
-            workers: OnceLock::new(),
+            cluster: OnceLock::new(),
             definitions: AtomicU64::new(0),
             defining: Arc::default(),
         };

@@ -113,7 +113,8 @@ pub use thalweg_txn::{
     fingerprint,
 };
 pub use workers::{
-    AtomicScope, Definition, DefinitionQuorum, FanIn, Gathering, Holders, KeySearch, KeyedWriter,
-    Load, NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, Rebound, ShardPlan, ShardRows,
-    ShardStatistics, Shards, StageRunner, Staged, Stages, WorkerScan, Workers, Write,
+    AtomicScope, Cluster, Definition, DefinitionQuorum, FanIn, Gathering, Holders, KeySearch,
+    KeyedWriter, Load, NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, Rebound,
+    RemoteDefinitions, RemoteLookups, RemoteScans, RemoteWrites, ShardPlan, ShardRows,
+    ShardStatistics, Shards, StageRunner, Staged, Stages, WorkerScan, Write,
 };

@@ -127,15 +127,15 @@ impl Loader {
     /// The waiting rows and the load that takes them. The caller puts the load back after it has
     /// sent the rows. After an error the load can only be dropped.
     fn take_waiting(&mut self) -> Option<(Box<dyn Load>, Vec<RecordBatch>)> {
-        let workers = self.database.shared.workers.get()?;
-        let ahead = self.ahead.take().unwrap_or_else(|| workers.load(Arc::clone(&self.table)));
+        let begin = || self.database.shared.cluster().writes.load(Arc::clone(&self.table));
+        let ahead = self.ahead.take().or_else(begin)?;
         self.waiting_bytes = 0;
         Some((ahead, std::mem::take(&mut self.waiting)))
     }
 
     fn take_in(&mut self, rows: RecordBatch) -> Result<()> {
         self.rows += rows.num_rows() as u64;
-        if self.database.shared.workers.get().is_some() {
+        if self.database.shared.cluster().is_present() {
             // Workers write these rows to their own logs.
             let bytes = rows.get_array_memory_size();
             self.database.shared.engine.make_room(bytes)?;

@@ -1,7 +1,7 @@
 //! The table of all passes over plans.
 //!
 //! The rows of [`thalweg_dialect::passes::PASSES`] come first, then those of [`PASSES`]. The pass
-//! of gateways comes from [`Workers::physical_rule`]. [`assembled`] puts them among the passes of
+//! of gateways comes from [`RemoteScans::physical_rule`](crate::workers::RemoteScans::physical_rule). [`assembled`] puts them among the passes of
 //! DataFusion, and fails if DataFusion lacks one that a row refers to. `docs/internals/planning.md`
 //! shows the table.
 
@@ -25,14 +25,14 @@ use crate::semi_join_pushdown::PushDownSemiJoins;
 use crate::sorted_groups::SortedGroups;
 use crate::sorted_unions::SortedUnions;
 use crate::top_n_per_group::PlanTopNPerGroup;
-use crate::workers::Workers;
+use crate::workers::Cluster;
 
 /// The parts of a planner that passes are made from.
 pub(crate) struct PassContext {
     pub(crate) names: Arc<SessionCatalog>,
     pub(crate) scheduler: Arc<dyn QueryScheduler>,
-    /// The workers of a gateway.
-    pub(crate) workers: Option<Arc<dyn Workers>>,
+    /// The cluster behind a gateway, or its absence.
+    pub(crate) cluster: Arc<Cluster>,
 }
 
 /// All passes of a planner, with only those of ours whose names `keep` accepts.
@@ -43,7 +43,7 @@ pub(crate) fn assembled(
     context: &PassContext,
     keep: impl Fn(&str) -> bool,
 ) -> Result<Passes, MisplacedPasses> {
-    let is_gateway = context.workers.is_some();
+    let is_gateway = context.cluster.is_present();
     let of_dialect = passes::PASSES.iter().filter_map(|pass| pass.placed(&(), is_gateway));
     let of_query = PASSES.iter().filter_map(|pass| pass.placed(context, is_gateway));
     Passes::assemble(of_dialect.chain(of_query).filter(|pass| keep(pass.name)))
@@ -165,7 +165,7 @@ static PASSES: [Pass<PassContext>; 13] = [
                  pass for this skips everything below an operator that yields.",
         upstream: Upstream::Links(&["https://github.com/apache/datafusion/issues/19358"]),
         rule: |context| {
-            Some(Rule::Physical(Arc::new(YieldingOperators { alone: context.workers.is_none() })))
+            Some(Rule::Physical(Arc::new(YieldingOperators { alone: !context.cluster.is_present() })))
         },
     },
     Pass {
@@ -196,9 +196,6 @@ static PASSES: [Pass<PassContext>; 13] = [
         reason: "Operators over the rows of one table run on the workers that hold them, and \
                  large joins and groupings in stages between workers.",
         upstream: Upstream::NoneFound,
-        rule: |context| {
-            let workers = context.workers.as_ref();
-            workers.map(|workers| Rule::Physical(workers.physical_rule()))
-        },
+        rule: |context| Some(Rule::Physical(context.cluster.scans.physical_rule())),
     },
 ];

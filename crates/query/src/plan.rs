@@ -33,7 +33,6 @@ use crate::plan_depth;
 use crate::planning::limits::{self, check_grouping_sets, check_size};
 use crate::row_forms::{EncodedStream, RowForm};
 use crate::statement::folded;
-use crate::workers::Workers;
 
 /// Options with which this crate replaces children of a plan.
 pub const RECOMPUTED: ReplaceChildrenOptions =
@@ -50,20 +49,6 @@ pub(crate) struct Planned {
 /// Plans a query with the current meaning of its names.
 pub(crate) async fn query(state: &SessionState, query: ast::Query) -> PlanResult<Planned> {
     statement(state, Parsed::Statement(Box::new(ast::Statement::Query(Box::new(query))))).await
-}
-
-/// The rows of a plan as workers encode them, for a client that accepts this form. `None` if the
-/// plan must run here. `schema` describes the columns for the client.
-///
-/// # Errors
-/// If the workers could not be asked.
-pub(crate) fn encoded(
-    workers: Option<&Arc<dyn Workers>>,
-    plan: &Arc<dyn ExecutionPlan>,
-    schema: &SchemaRef,
-    form: &RowForm,
-) -> Result<Option<EncodedStream>> {
-    workers.map_or(Ok(None), |workers| workers.encoded(plan, schema, form))
 }
 
 /// Plans any statement that DataFusion knows.

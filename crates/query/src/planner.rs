@@ -21,7 +21,7 @@ use crate::fused::{QueryScheduler, Scheduling};
 use crate::locks;
 use crate::passes::{self, PassContext};
 use crate::planning::PlanningThreads;
-use crate::workers::{NumberedElsewhere, Workers};
+use crate::workers::{Cluster, NumberedElsewhere};
 use crate::{ctes, privileges, sleep};
 
 /// Maximum number of idle planners in the pool.
@@ -43,7 +43,7 @@ impl Planner {
 
     /// A planner with only those passes of ours whose names `keep` accepts.
     fn with_passes(shared: &Planners, keep: impl Fn(&str) -> bool) -> Result<Planner> {
-        let names = SessionCatalog::new(shared.workers.get().cloned());
+        let names = SessionCatalog::new(Arc::clone(shared.cluster_or_absent()));
         let passes = passes::assembled(&shared.context_of_passes(&names), keep)?;
         let builder = SessionStateBuilder::new()
             .with_config(shared.config())
@@ -80,7 +80,7 @@ pub(crate) struct Planners {
     scheduler: Arc<dyn QueryScheduler>,
     threads: usize,
     idle: Mutex<Vec<Planner>>,
-    workers: OnceLock<Arc<dyn Workers>>,
+    cluster: OnceLock<Arc<Cluster>>,
     /// Tables of a gateway whose counters were raised above the numbers of their rows.
     counted: Mutex<HashSet<TableId>>,
 }
@@ -104,11 +104,11 @@ impl Planners {
             scheduler,
             threads,
             idle: Mutex::default(),
-            workers: OnceLock::new(),
+            cluster: OnceLock::new(),
             counted: Mutex::default(),
         };
         // A pass without a position is reported when the database is opened.
-        let context = planners.context_of_passes(&SessionCatalog::new(None));
+        let context = planners.context_of_passes(&SessionCatalog::new(Arc::clone(Cluster::absent())));
         passes::assembled(&context, |_| true)?;
         Ok(planners)
     }
@@ -117,15 +117,14 @@ impl Planners {
         PassContext {
             names: Arc::clone(names),
             scheduler: Arc::clone(&self.scheduler),
-            workers: self.workers.get().cloned(),
+            cluster: Arc::clone(self.cluster_or_absent()),
         }
     }
 
     /// The configuration of a new planner.
     fn config(&self) -> SessionConfig {
-        let workers = self.workers.get();
-        // With one partition, joins and groupings would have no stages.
-        let partitions = if workers.is_some() { self.threads.max(2) } else { self.threads };
+        let cluster = self.cluster_or_absent();
+        let partitions = self.threads.max(cluster.scans.partitions_min());
         let mut config = SessionConfig::new()
             .with_extension(Arc::clone(&self.executor))
             .with_extension(Arc::new(Scheduling(Arc::clone(&self.scheduler))))
@@ -136,7 +135,7 @@ impl Planners {
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
-        if let Some(Err(refusal)) = workers.map(|workers| workers.may_number()) {
+        if let Err(refusal) = cluster.definitions.may_number() {
             config = config.with_extension(Arc::new(NumberedElsewhere(refusal)));
         }
         let optimizer = &mut config.options_mut().optimizer;
@@ -156,16 +155,20 @@ impl Planners {
             scheduler: Arc::clone(&self.scheduler),
             threads: self.threads,
             idle: Mutex::default(),
-            workers: OnceLock::new(),
+            cluster: OnceLock::new(),
             counted: Mutex::default(),
         }
     }
 
-    /// From now on, planners read rows from workers.
-    pub(crate) fn attach(&self, workers: Arc<dyn Workers>) {
+    /// From now on, planners read rows from the cluster's workers.
+    pub(crate) fn attach(&self, cluster: Arc<Cluster>) {
         // A second call has no effect.
-        let _ = self.workers.set(workers);
+        let _ = self.cluster.set(cluster);
         self.idle.lock().clear();
+    }
+
+    fn cluster_or_absent(&self) -> &Arc<Cluster> {
+        self.cluster.get().unwrap_or_else(|| Cluster::absent())
     }
 
     /// True if the counters of a gateway's table must still be raised.

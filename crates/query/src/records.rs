@@ -49,7 +49,7 @@ impl Database {
         let snapshot = self.shared.engine.snapshot();
         let role = privileges::may_log_in(snapshot.catalog(), role)?;
         let version = snapshot.catalog().version();
-        let on_workers = self.shared.workers.get().map(|workers| workers.keyed_writer());
+        let on_workers = self.shared.cluster().writes.keyed_writer();
         Ok(Records { database: self.clone(), role, version, on_workers })
     }
 }

@@ -526,7 +526,7 @@ impl Session {
         atomic_scope: AtomicScope,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let (database, durability) = (self.database.clone(), self.settings.durability);
-        let has_bulks = database.shared.workers.get().is_none() && transaction.has_bulks();
+        let has_bulks = !database.shared.cluster().is_present() && transaction.has_bulks();
         let cancels = has_bulks.then(|| self.cancels.heard());
         async move {
             match (ahead, cancels) {

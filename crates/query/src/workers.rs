@@ -1,9 +1,9 @@
 //! The interface to workers: nodes that hold the rows of a database which has no rows of its own.
 //!
 //! A *gateway* is an ordinary database with its own log, catalog, sessions, roles and views. Only
-//! the rows of its tables lie elsewhere. [`Workers`] provide the operators for scans, and a
-//! transaction's changes of rows go to them when it commits. Everything in between, for every
-//! statement, works as on a single node.
+//! the rows of its tables lie elsewhere, in a [`Cluster`]. Its [`RemoteScans`] provide the
+//! operators that read rows, and its [`RemoteWrites`] take a transaction's changes when it commits.
+//! Everything in between works as on a single node, whose cluster is absent.
 //!
 //! A *worker* is an ordinary database too. It provides the functions of [`Shards`] to gateways.
 //!
@@ -11,9 +11,11 @@
 //! Definitions are numbered and applied in order. Both nodes store each one in the same group as
 //! the changes that it makes.
 
+mod cluster;
 mod commit;
 mod journal;
 mod keyed;
+mod remote;
 mod shards;
 mod staged;
 mod table;
@@ -25,20 +27,19 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::TableProvider;
-use datafusion::error::Result as PlanResult;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use thalweg_txn::{Durability, RowChanges};
-use thalweg_types::{Error, Key, Result, RowId, TableId, TableSchema};
+use thalweg_types::{Error, Key, Result, RowId, TableSchema};
 
-use crate::row_forms::{EncodedStream, RowForm};
+pub use cluster::Cluster;
 pub(crate) use commit::{commit, commit_load};
 pub(crate) use journal::raise_counters;
 pub use journal::{Definition, NAMESPACE};
 pub use keyed::KeyedWriter;
+pub use remote::{RemoteDefinitions, RemoteLookups, RemoteScans, RemoteWrites};
 pub use shards::{PackedRows, ShardPlan, ShardRows, ShardStatistics, Shards};
 pub(crate) use staged::is_run_apart;
 pub use staged::{StageRunner, Staged};
@@ -234,107 +235,6 @@ pub trait Load: Send + Sync {
         writes: Vec<Write>,
         durability: Durability,
     ) -> BoxFuture<'static, Result<()>>;
-}
-
-/// The nodes that hold a gateway's rows.
-pub trait Workers: Send + Sync {
-    /// The default for sessions without a setting.
-    fn gathering(&self) -> Gathering;
-
-    /// An operator that reads rows.
-    ///
-    /// # Errors
-    /// If there are no workers.
-    fn scan(&self, scan: WorkerScan) -> PlanResult<Arc<dyn ExecutionPlan>>;
-
-    /// An operator of [`Workers::scan`], for a run with the current parameter values.
-    ///
-    /// # Errors
-    /// If there are no workers.
-    fn rebound(
-        &self,
-        operator: &Arc<dyn ExecutionPlan>,
-        gathering: Gathering,
-    ) -> PlanResult<Rebound>;
-
-    /// An operator of [`Workers::physical_rule`], for a run with other values in which its workers
-    /// do the same. [`Rebound::Outgrown`] if other workers would be asked, or the work differs.
-    ///
-    /// # Errors
-    /// If there are no workers.
-    fn same_again(&self, operator: &Arc<dyn ExecutionPlan>) -> PlanResult<Rebound>;
-
-    /// The rows of a plan as workers encode them, if they need no further processing here; `None`
-    /// if the plan must run. `told` describes the columns for the client.
-    ///
-    /// # Errors
-    /// If the workers could not be asked.
-    fn encoded(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        described: &SchemaRef,
-        form: &RowForm,
-    ) -> Result<Option<EncodedStream>>;
-
-    /// Checks that statements can reach the rows of tables.
-    ///
-    /// # Errors
-    /// 57P03 while workers are missing that were expected, or that were known before a restart.
-    fn readiness(&self) -> Result<()>;
-
-    /// Estimated number of rows of a table, if known.
-    fn row_count(&self, table: TableId) -> Option<usize>;
-
-    /// Checks that this gateway may number rows: two gateways would assign the same numbers.
-    ///
-    /// # Errors
-    /// If another gateway numbers rows.
-    fn may_number(&self) -> Result<()>;
-
-    /// Checks that this gateway manages advisory locks: locks of two gateways would not exclude
-    /// each other.
-    ///
-    /// # Errors
-    /// If another gateway manages them.
-    fn may_lock(&self) -> Result<()>;
-
-    /// The pass that assigns work to the workers. It runs after all others.
-    fn physical_rule(&self) -> PhysicalRule;
-
-    /// The table with information on the workers of this name in [`NAMESPACE`].
-    fn system_table<'a>(
-        &'a self,
-        name: &'a str,
-    ) -> BoxFuture<'a, Option<PlanResult<Arc<dyn TableProvider>>>>;
-
-    /// Asks all reachable workers whether they can follow a definition. Fails if a worker whose
-    /// consent is needed is unreachable, or if another gateway makes definitions.
-    fn can_define<'a>(
-        &'a self,
-        definition: &'a Definition,
-        quorum: DefinitionQuorum,
-    ) -> BoxFuture<'a, Result<()>>;
-
-    /// Sends a definition to all reachable workers and gateways. Other workers get it before their
-    /// next request, other gateways before workers answer them.
-    fn define<'a>(&'a self, definition: &'a Definition) -> BoxFuture<'a, ()>;
-
-    /// Changes rows. When this returns, the changes are as durable as asked.
-    fn write(
-        &self,
-        writes: Vec<Write>,
-        atomic_scope: AtomicScope,
-        durability: Durability,
-    ) -> BoxFuture<'_, Result<()>>;
-
-    /// Begins a load into a table, for one statement that is a transaction of its own.
-    fn load(&self, table: Arc<TableSchema>) -> Box<dyn Load>;
-
-    /// Writes rows by their keys, for one client.
-    fn keyed_writer(&self) -> Box<dyn KeyedWriter>;
-
-    /// Looks up rows by key.
-    fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>>;
 }
 
 /// The error with which this gateway refuses to number rows. Its plans have it as an extension of

@@ -7,19 +7,26 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Field, Schema};
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_query::{Holders, KeySearch};
+use thalweg_query::{Holders, KeySearch, RemoteLookups};
 use thalweg_types::{Error, Result, RowId};
 
-use super::Shared;
+use super::{Gateway, Shared};
 use crate::hidden_rows::HiddenRows;
 use crate::rows;
 use crate::sharding::{self, Dealt};
 
+impl RemoteLookups for Gateway {
+    fn find(&self, search: KeySearch) -> BoxFuture<'_, Result<Holders>> {
+        let shared = Arc::clone(&self.shared);
+        self.on_links(async move { find(&shared, &search).await })
+    }
+}
+
 /// Looks up rows by key. If a worker does not answer, only its keys fail.
-pub(super) async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Holders> {
+async fn find(shared: &Arc<Shared>, search: &KeySearch) -> Result<Holders> {
     let hidden = HiddenRows::of(&search.hidden)?;
     let fields = search.values.iter().map(|values| values.data_type().clone());
     let fields = fields.map(|data_type| Field::new("", data_type, true));

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use arrow::record_batch::RecordBatch;
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{AtomicScope, Durability, RowChanges, Write};
+use thalweg_query::{AtomicScope, Durability, KeyedWriter, Load, RemoteWrites, RowChanges, Write};
 use thalweg_types::{Error, Result, RowId, SqlState, TableSchema};
 
-use super::Shared;
+use super::{Gateway, Shared, bulk_load, keyed_writes};
 use crate::keyed::durability_to_wire;
 use crate::rows::{self, Cuts};
 use crate::sharding;
@@ -30,7 +30,27 @@ const TURN_ROWS: usize = 8_192;
 /// The parts of one write for one worker.
 pub(super) type Parts = Vec<wire::TableWrite>;
 
-pub(super) async fn write(
+impl RemoteWrites for Gateway {
+    fn write(
+        &self,
+        writes: Vec<Write>,
+        atomic_scope: AtomicScope,
+        durability: Durability,
+    ) -> BoxFuture<'_, Result<()>> {
+        let shared = Arc::clone(&self.shared);
+        self.on_links(async move { write(&shared, writes, atomic_scope, durability).await })
+    }
+
+    fn load(&self, table: Arc<TableSchema>) -> Option<Box<dyn Load>> {
+        Some(Box::new(bulk_load::BulkLoad::new(&self.shared, table)))
+    }
+
+    fn keyed_writer(&self) -> Option<Box<dyn KeyedWriter>> {
+        Some(Box::new(keyed_writes::KeyedStream::new(&self.shared)))
+    }
+}
+
+async fn write(
     shared: &Arc<Shared>,
     writes: Vec<Write>,
     atomic_scope: AtomicScope,

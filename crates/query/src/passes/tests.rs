@@ -221,7 +221,7 @@ async fn rows_have_the_names_and_kinds_of_their_passes() {
     let context = PassContext {
         names: SessionCatalog::new(None),
         scheduler: Arc::clone(database.shared.planners.scheduler()),
-        workers: None,
+        cluster: Arc::clone(Cluster::absent()),
     };
     for row in &PASSES {
         let Some(pass) = row.placed(&context, false) else {

@@ -32,10 +32,10 @@ use crate::locks;
 use crate::optimization::optimize;
 use crate::parameters::bind;
 use crate::scan::{States, with_thresholds};
-use crate::semi_join_filters::{self, with_local_semi_join_filters};
+use crate::semi_join_filters::with_local_semi_join_filters;
 use crate::statement::{self, Execution};
 use crate::task::without_functions;
-use crate::workers::{Gathering, Rebound, Workers};
+use crate::workers::{Cluster, Gathering, Rebound, RemoteScans};
 use crate::{plan, privileges};
 
 /// Extension of the configuration under which a cached plan is made. It keeps present statistics of
@@ -52,10 +52,10 @@ pub(crate) struct GenericPlan {
     values: Arc<ParameterValues>,
     config: SessionConfig,
     runtime: Arc<RuntimeEnv>,
-    /// The workers that hold the rows, if this database does not. Each execution decides which part
-    /// of the plan they run, since it depends on the number of workers that take part. Semi-join
-    /// filters are added in each execution too, since their keys belong to it.
-    workers: Option<Arc<dyn Workers>>,
+    /// The nodes that hold the rows. Each execution decides which part of the plan workers run,
+    /// since it depends on the number of workers that take part. Semi-join filters are added in
+    /// each execution too, since their keys belong to it.
+    cluster: Arc<Cluster>,
     shape: Mutex<Option<PlacedPlan>>,
 }
 
@@ -91,9 +91,9 @@ impl GenericPlan {
         }
         bind(&mut tree, &stand_ins);
         let catalog = execution.names.catalog();
-        let workers = execution.names.workers().cloned();
-        let state = planning(&execution.state, workers.as_deref()).ok()?;
-        plan(state, tree, values, catalog, workers).await.ok().flatten()
+        let cluster = Arc::clone(execution.names.cluster());
+        let state = planning(&execution.state, cluster.scans.as_ref()).ok()?;
+        plan(state, tree, values, catalog, cluster).await.ok().flatten()
     }
 
     /// True if the catalog is the one that the plan was made for.
@@ -116,9 +116,9 @@ impl GenericPlan {
         self.values.set(values);
         let mut states = |table| transaction.state(table).map(States::from).map_err(external);
         let mut now = TemplateBinder::new(&mut states);
-        let plan = match &self.workers {
-            Some(workers) => self.over_workers(&mut now, workers.as_ref(), gathering)?,
-            None => {
+        let plan = match self.cluster.is_present() {
+            true => self.over_workers(&mut now, gathering)?,
+            false => {
                 let plan = now.plan(&self.template, &|_| Ok(Rebound::Other))?;
                 plan.map(|plan| with_thresholds(with_local_semi_join_filters(&plan)?))
                     .transpose()?
@@ -133,21 +133,21 @@ impl GenericPlan {
     fn over_workers(
         &self,
         now: &mut TemplateBinder<'_>,
-        workers: &dyn Workers,
         gathering: Gathering,
     ) -> PlanResult<Option<Arc<dyn ExecutionPlan>>> {
+        let scans = self.scans();
         let mut shape = self.shape.lock();
-        let same = |plan: &_| workers.same_again(plan);
+        let same = |plan: &_| scans.same_again(plan);
         if let Some(PlacedPlan { plan, .. }) =
             shape.as_ref().filter(|last| last.gathering == gathering)
             && let Some(plan) = now.plan(plan, &same)?
         {
             return Ok(Some(plan));
         }
-        let Some(plan) = now.plan(&self.template, &|plan| workers.rebound(plan, gathering))? else {
+        let Some(plan) = now.plan(&self.template, &|plan| scans.rebound(plan, gathering))? else {
             return Ok(None);
         };
-        let plan = workers.physical_rule().optimize(plan, self.config.options())?;
+        let plan = scans.physical_rule().optimize(plan, self.config.options())?;
         // Store a template without rows, and execute a plan that is made from it.
         let known = template(Arc::clone(&plan), &same)?;
         let rebound = match &known {
@@ -158,9 +158,9 @@ impl GenericPlan {
         Ok(Some(rebound.unwrap_or(plan)))
     }
 
-    /// The workers that hold the rows, if this database does not.
-    pub(crate) fn workers(&self) -> Option<&Arc<dyn Workers>> {
-        self.workers.as_ref()
+    /// Reads of rows on other nodes.
+    pub(crate) fn scans(&self) -> &dyn RemoteScans {
+        self.cluster.scans.as_ref()
     }
 
     /// Starts an execution.
@@ -185,10 +185,9 @@ pub(crate) struct Run {
 }
 
 /// Session state that plans a statement for many executions.
-fn planning(state: &SessionState, workers: Option<&dyn Workers>) -> PlanResult<SessionState> {
-    let theirs = workers.map(Workers::physical_rule);
-    let of_run = theirs.as_ref().map_or(semi_join_filters::PASS, |rule| rule.name());
-    let rules = state.physical_optimizers().iter().filter(|rule| rule.name() != of_run);
+fn planning(state: &SessionState, scans: &dyn RemoteScans) -> PlanResult<SessionState> {
+    let of_run = scans.physical_rule();
+    let rules = state.physical_optimizers().iter().filter(|rule| rule.name() != of_run.name());
     let builder = SessionStateBuilder::new_from_existing(state.clone());
     let mut state = builder.with_physical_optimizer_rules(rules.cloned().collect()).build();
     state.register_udf(Arc::new(parameter::function()))?;
@@ -208,7 +207,7 @@ async fn plan(
     tree: Tree,
     values: &[ScalarValue],
     catalog: Arc<Catalog>,
-    workers: Option<Arc<dyn Workers>>,
+    cluster: Arc<Cluster>,
 ) -> PlanResult<Option<GenericPlan>> {
     let planned = plan::statement(&state, tree).await?;
     if !is_the_same_whenever_asked(&planned.plan)? {
@@ -223,12 +222,9 @@ async fn plan(
         state.query_planner().create_physical_plan(&optimized, &state).await
     };
     let physical = Executor::of(state.config()).counted(&state, planning).await?;
-    let elsewhere = |plan: &_| match &workers {
-        Some(workers) => workers.rebound(plan, Gathering::default()),
-        None => Ok(Rebound::Other),
-    };
+    let elsewhere = |plan: &_| cluster.scans.rebound(plan, Gathering::default());
     let Some(template) = template(physical, &elsewhere)? else { return Ok(None) };
-    let is_plain = workers.is_none() && is_plain(&template)?;
+    let is_plain = !cluster.is_present() && is_plain(&template)?;
     let schema = plan::renamed(&template.schema(), &planned);
     let (config, runtime) = (state.config().clone(), Arc::clone(state.runtime_env()));
     Ok(Some(GenericPlan {
@@ -239,7 +235,7 @@ async fn plan(
         values: held,
         config,
         runtime,
-        workers,
+        cluster,
         shape: Mutex::default(),
     }))
 }

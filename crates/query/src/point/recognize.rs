@@ -21,7 +21,6 @@ use super::operands::{Assigned, Constant, KeyOperand, Sign};
 use super::{Action, Conflict, NewRow, Point};
 use crate::parameters::{number, placeholder};
 use crate::statement::{Description, Execution, Shaper, Target, folded};
-use crate::workers::lies_on_workers;
 
 /// The statement as a point statement, if it is about a single row or a short range.
 pub(crate) fn recognize(
@@ -31,13 +30,14 @@ pub(crate) fn recognize(
 ) -> Option<Point> {
     let Tree::Statement(statement) = tree else { return None };
     let mut shape = Shape { execution, types: &description.parameters, constants: Vec::new() };
+    let cluster = execution.names.cluster();
     let (table, key, action) = match statement.as_ref() {
         // If rows lie on workers, only queries for one row are point statements.
-        Statement::Query(query) if execution.names.workers().is_some() => {
+        Statement::Query(query) if cluster.is_present() => {
             let schema = description.schema.as_ref()?;
-            shape.select(query, schema).filter(|(table, ..)| lies_on_workers(table))
+            shape.select(query, schema).filter(|(table, ..)| cluster.holds(table))
         }
-        _ if execution.names.workers().is_some() => None,
+        _ if cluster.is_present() => None,
         Statement::Query(query) => {
             let schema = description.schema.as_ref()?;
             shape.select(query, schema).or_else(|| shape.range(query, schema))

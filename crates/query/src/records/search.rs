@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use thalweg_types::{Error, Result, RowId};
 
 use super::{RecordTable, Records};
-use crate::workers::{Holders, KeySearch, Workers};
+use crate::workers::{Holders, KeySearch, RemoteLookups};
 
 /// Rows that were found.
 pub struct Found {
@@ -28,16 +28,17 @@ impl Records {
     pub async fn look_up(&self, table: &RecordTable, keys: Vec<ArrayRef>) -> Result<Found> {
         table.permit_search()?;
         let keys = table.kept_keys(keys)?;
-        match self.database.shared.workers.get() {
-            None => self.look_up_here(table, &keys),
-            Some(workers) => self.ask(workers.as_ref(), table, keys).await,
+        let cluster = self.database.shared.cluster();
+        match cluster.is_present() {
+            false => self.look_up_here(table, &keys),
+            true => self.ask(cluster.lookups.as_ref(), table, keys).await,
         }
     }
 
     /// Asks the workers that own the rows.
     async fn ask(
         &self,
-        workers: &dyn Workers,
+        lookups: &dyn RemoteLookups,
         table: &RecordTable,
         keys: Vec<ArrayRef>,
     ) -> Result<Found> {
@@ -48,7 +49,7 @@ impl Records {
             columns: Some(table.columns.clone()),
             hidden: Arc::from([]),
         };
-        let Holders { rows, values, failures } = workers.find(search).await?;
+        let Holders { rows, values, failures } = lookups.find(search).await?;
         // Workers follow the definitions of this node, so an unchanged table here was the same
         // there all the time.
         let snapshot = self.database.shared.engine.snapshot();

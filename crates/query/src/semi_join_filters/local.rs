@@ -13,7 +13,7 @@ use crate::fused::FusedAggregate;
 use crate::scan::ShardScan;
 
 /// The pass of this module.
-pub(crate) const PASS: &str = "keys_of_joins";
+const PASS: &str = "keys_of_joins";
 
 /// The pass that makes scans wait for the keys of joins. It runs after all others.
 #[derive(Debug)]

@@ -114,7 +114,7 @@ impl Session {
                 }));
             }
         }
-        if let Some(rows) = plan::encoded(plan.workers(), &run.plan, &schema, &self.form)? {
+        if let Some(rows) = plan.scans().encoded(&run.plan, &schema, &self.form)? {
             cached.give_back(plan);
             let outcome = Outcome::encoded(schema, rows, Tag::Select);
             return Ok(Some((Route::CachedPlan, outcome)));
@@ -139,7 +139,7 @@ impl Session {
         let catalog = Arc::clone(transaction.catalog());
         let own = !Arc::ptr_eq(&catalog, transaction.snapshot().catalog());
         // Plans over workers contain the transaction's own changes to their rows.
-        let adds = self.database.shared.workers.get().is_some() && !transaction.is_empty();
+        let adds = self.database.shared.cluster().is_present() && !transaction.is_empty();
         if own || adds || cached.is_refused(&catalog) {
             return Ok(None);
         }

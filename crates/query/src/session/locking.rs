@@ -22,8 +22,8 @@ impl Session {
             Box::pin(async move { locks::read(execution, &parsed.statement).await })
         });
         let (wanted, transaction) = self.with_planner(transaction, sql, work).await?;
-        if let Some(workers) = self.database.shared.workers.get().filter(|_| wanted.takes()) {
-            workers.may_lock()?;
+        if wanted.takes() {
+            self.database.shared.cluster().definitions.may_lock()?;
         }
         // Outside of a block, the statement is a transaction of its own.
         let own = self.block.is_none().then(|| self.locks.begin());

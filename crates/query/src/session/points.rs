@@ -1,5 +1,7 @@
 //! Statements about the row of one key, which run without a planner.
 
+use std::sync::Arc;
+
 use datafusion::common::ScalarValue;
 use thalweg_txn::Transaction;
 use thalweg_types::{Result, SqlState};
@@ -34,7 +36,9 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        let Some(workers) = self.database.shared.workers.get().cloned() else { return Ok(None) };
+        if !self.database.shared.cluster().is_present() {
+            return Ok(None);
+        }
         let Some(point) = prepared.point() else { return Ok(None) };
         let Some(transaction) = self.visibility() else { return Ok(None) };
         // The transaction's own changes to rows and tables need a plan.
@@ -47,7 +51,8 @@ impl Session {
         if let Some(block) = &mut self.block {
             block.look();
         }
-        let found = self.cancels.run(workers.find(search)).await?.all()?;
+        let lookups = Arc::clone(&self.database.shared.cluster().lookups);
+        let found = self.cancels.run(lookups.find(search)).await?.all()?;
         // Workers follow the definitions of this node: if the table is unchanged here, it was
         // unchanged there.
         let snapshot = self.database.shared.engine.snapshot();

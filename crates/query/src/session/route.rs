@@ -131,7 +131,7 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Result<Outcome>, Route> {
-        let is_gateway = self.database.shared.workers.get().is_some();
+        let is_gateway = self.database.shared.cluster().is_present();
         let route = Route::of_prepared(prepared, values.len(), is_gateway);
         let point = prepared.point().filter(|point| !point.writes());
         match (route, point) {

@@ -92,7 +92,7 @@ impl Session {
     /// workers.
     pub(super) fn gathering_in(&self, planner: &Planner) -> SessionState {
         let mut state = planner.context.state();
-        if self.database.shared.workers.get().is_some() {
+        if self.database.shared.cluster().is_present() {
             let memory = self.settings.query_memory();
             let gathering = Gathering { memory, ..self.settings.gathering };
             state.config_mut().set_extension(Arc::new(gathering));

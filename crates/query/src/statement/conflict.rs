@@ -24,7 +24,7 @@ use super::{Execution, Target, ast_tools, folded};
 use crate::catalog::TEMPORARY;
 use crate::plan;
 use crate::scan::ROW_ID;
-use crate::workers::{KeySearch, lies_on_workers};
+use crate::workers::KeySearch;
 
 /// The contents of an `ON CONFLICT` clause.
 pub(super) struct Conflicts {
@@ -162,8 +162,8 @@ impl Held {
         rows: &RecordBatch,
     ) -> Result<Vec<Option<RowId>>> {
         let mut holders = probe(state, target, key, rows);
-        let Some(workers) = execution.names.workers() else { return Ok(holders) };
-        if !lies_on_workers(target.schema()) || rows.num_rows() == 0 {
+        let cluster = execution.names.cluster();
+        if !cluster.holds(target.schema()) || rows.num_rows() == 0 {
             return Ok(holders);
         }
         let (truncated, hidden) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
@@ -174,7 +174,7 @@ impl Held {
             columns: None,
             hidden,
         };
-        let found = workers.find(search).await?.all()?;
+        let found = cluster.lookups.find(search).await?.all()?;
         let there = found.rows.iter().flatten().enumerate();
         self.places.extend(there.map(|(place, row)| (*row, self.count + place)));
         self.count += found.values.num_rows();
@@ -319,7 +319,7 @@ pub(super) async fn reject_held_elsewhere(
     target: &Target,
     rows: &RecordBatch,
 ) -> Result<()> {
-    if execution.names.workers().is_none() {
+    if !execution.names.cluster().is_present() {
         return Ok(());
     }
     let state = execution.names.with(|t| t.state(target.id()))?;

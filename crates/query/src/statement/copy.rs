@@ -191,12 +191,13 @@ async fn to_the_client(
     let planned = execution.translate(plan::query(&execution.state, query_of(source)?).await)?;
     let physical = execution.translate(plan::physical(&execution.state, &planned.plan).await)?;
     let schema = plan::renamed(&physical.schema(), &planned);
-    let workers = execution.database.shared.workers.get();
-    let workers = workers.filter(|_| matches!(execution.form, RowForm::DataRows(_)));
-    let form = RowForm::CopyData(Box::new(options.clone()));
-    if let Some(rows) = plan::encoded(workers, &physical, &schema, &form)? {
-        let outcome = Outcome::encoded(schema, rows, Tag::Copy(0));
-        return Ok(outcome.with_copy(Copy::Out(options)));
+    if matches!(execution.form, RowForm::DataRows(_)) {
+        let form = RowForm::CopyData(Box::new(options.clone()));
+        let scans = &execution.database.shared.cluster().scans;
+        if let Some(rows) = scans.encoded(&physical, &schema, &form)? {
+            let outcome = Outcome::encoded(schema, rows, Tag::Copy(0));
+            return Ok(outcome.with_copy(Copy::Out(options)));
+        }
     }
     let rows = plan::start(&execution.state, physical, &schema, execution.sql);
     Ok(Outcome::rows(schema, rows, Tag::Copy(0)).with_copy(Copy::Out(options)))
@@ -215,13 +216,11 @@ async fn from_files(
     let progress = Arc::clone(&execution.database.shared.progress);
     let what = format!("loading {}", target.schema().name);
     progress.begin(&what, Some(reader.bytes()), ProgressUnit::Bytes);
-    let ahead = match execution.database.shared.workers.get() {
-        Some(_) if execution.goes_ahead => {
-            let schema = Arc::clone(target.schema());
-            Some(Loader::new(execution.database.clone(), schema).going_ahead())
-        }
-        _ => None,
-    };
+    let goes_ahead = execution.goes_ahead && execution.database.shared.cluster().is_present();
+    let ahead = goes_ahead.then(|| {
+        let schema = Arc::clone(target.schema());
+        Loader::new(execution.database.clone(), schema).going_ahead()
+    });
     let loaded = Load::start(execution.database, target, shaper, reader, ahead).finish().await;
     progress.end();
     let (mut rows, mut ahead) = (0, None);

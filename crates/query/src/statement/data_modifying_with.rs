@@ -121,7 +121,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, query: &Query) -> Result<
     }
     let planned = execution.translate(plan::query(&execution.state, parted.query).await)?;
     make(execution, parted.parts).await?;
-    if execution.names.workers().is_some() {
+    if execution.names.cluster().is_present() {
         // Workers have no snapshot for it: if they were asked after the commit, their answers would
         // include the changes.
         let (schema, rows) = plan::collect(&execution.state, planned, execution.sql).await?;

@@ -198,7 +198,7 @@ pub(super) fn is_default(value: &Expr) -> bool {
 fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Result<Expr> {
     let column = &target.schema().columns[position];
     if column.identity.is_some() {
-        execution.names.workers().map_or(Ok(()), |workers| workers.may_number())?;
+        execution.names.cluster().definitions.may_number()?;
         let id = target.id();
         let number = execution.names.with(|t| reserve(t.state(id)?.identities(), column, 1))?;
         return ast_tools::expression(&number.to_string());

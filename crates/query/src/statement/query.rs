@@ -23,8 +23,8 @@ pub(super) async fn run(execution: &Execution<'_>, parsed: &Parsed) -> Result<Ou
     let explains = matches!(planned.plan, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let physical = execution.translate(plan::physical(&execution.state, &planned.plan).await)?;
     let schema = plan::renamed(&physical.schema(), &planned);
-    let workers = execution.database.shared.workers.get();
-    if let Some(rows) = plan::encoded(workers, &physical, &schema, &execution.form)? {
+    let scans = &execution.database.shared.cluster().scans;
+    if let Some(rows) = scans.encoded(&physical, &schema, &execution.form)? {
         return Ok(Outcome::encoded(schema, rows, Tag::Select));
     }
     let rows = plan::start(&execution.state, physical, &schema, execution.sql);

@@ -111,11 +111,13 @@ impl Assignments {
         let schema = target.schema();
         let key = schema.shard_key.and_then(|column| schema.position(column));
         let moves = key.is_some_and(|key| self.values[key].is_some());
-        if moves && execution.names.workers().is_some() {
-            return Err(Error::unsupported("changing the shard key of rows in a cluster")
-                .with_hint("Delete the rows and insert them anew."));
+        match moves {
+            true => execution.names.cluster().only_without(
+                "changing the shard key of rows in a cluster",
+                "Delete the rows and insert them anew.",
+            ),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// One column's new value.

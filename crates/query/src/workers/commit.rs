@@ -7,7 +7,7 @@ use thalweg_txn::{Catalog, CatalogChange, Durability, Transaction, no_table};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 
 use super::{
-    AtomicScope, Definition, DefinitionQuorum, Load, NAMESPACE, Workers, Write, journal,
+    AtomicScope, Cluster, Definition, DefinitionQuorum, Load, NAMESPACE, Write, journal,
     lies_on_workers,
 };
 use crate::database::DatabaseShared;
@@ -15,7 +15,7 @@ use crate::database::DatabaseShared;
 /// Commits a transaction of a gateway.
 pub(crate) async fn commit(
     shared: &Arc<DatabaseShared>,
-    workers: &Arc<dyn Workers>,
+    cluster: &Arc<Cluster>,
     mut transaction: Transaction,
     atomic_scope: AtomicScope,
     durability: Durability,
@@ -38,11 +38,11 @@ pub(crate) async fn commit(
         are_current(&writes, transaction.snapshot().catalog(), shared.engine.snapshot().catalog())?;
         shared.commit_here(transaction, durability).await?;
     } else {
-        define(shared, workers, transaction, &changes, durability).await?;
+        define(shared, cluster, transaction, &changes, durability).await?;
     }
     match writes.is_empty() {
         true => Ok(()),
-        false => workers.write(writes, atomic_scope, durability).await,
+        false => cluster.writes.write(writes, atomic_scope, durability).await,
     }
 }
 
@@ -102,7 +102,7 @@ fn are_current(writes: &[Write], before: &Catalog, now: &Catalog) -> Result<()> 
 /// cannot follow objects before; an unreachable one follows when it is back.
 async fn define(
     shared: &Arc<DatabaseShared>,
-    workers: &Arc<dyn Workers>,
+    cluster: &Arc<Cluster>,
     mut transaction: Transaction,
     changes: &[CatalogChange],
     durability: Durability,
@@ -116,15 +116,15 @@ async fn define(
     let turn = Arc::clone(&shared.defining).lock_owned().await;
     let number = shared.definitions.load(Ordering::Acquire) + 1;
     let definition = Definition::new(number, changes);
-    workers.can_define(&definition, quorum).await?;
+    cluster.definitions.can_define(&definition, quorum).await?;
     journal::append(&mut transaction, &definition)?;
     // From here on the log decides, and all nodes are informed even if the caller is gone.
-    let (deciding, workers) = (Arc::clone(shared), Arc::clone(workers));
+    let (deciding, cluster) = (Arc::clone(shared), Arc::clone(cluster));
     let decided = async move {
         let _turn = turn;
         deciding.commit_here(transaction, durability).await?;
         deciding.definitions.store(number, Ordering::Release);
-        workers.define(&definition).await;
+        cluster.definitions.define(&definition).await;
         Ok::<_, Error>(())
     };
     shared.planners.executor().to_its_end(decided).await

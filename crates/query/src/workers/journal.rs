@@ -15,7 +15,7 @@ use thalweg_store::arrow_schema;
 use thalweg_txn::{CatalogChange, Object, Transaction, decode_changes, encode_changes};
 use thalweg_types::{Error, Result};
 
-use super::{Workers, lies_on_workers};
+use super::Cluster;
 use crate::database::Database;
 use crate::plan;
 use crate::statement::{Execution, Target};
@@ -91,11 +91,12 @@ impl Database {
         Ok(())
     }
 
-    /// From now on the rows of tables lie on workers. Existing sessions are not affected.
-    pub fn attach(&self, workers: Arc<dyn Workers>) {
-        self.shared.planners.attach(Arc::clone(&workers));
+    /// From now on the rows of tables lie on the cluster's workers. Existing sessions are not
+    /// affected.
+    pub fn attach(&self, cluster: Arc<Cluster>) {
+        self.shared.planners.attach(Arc::clone(&cluster));
         // A second call has no effect.
-        let _ = self.shared.workers.set(workers);
+        let _ = self.shared.cluster.set(cluster);
     }
 
     /// Checks that statements can reach the rows of tables. Always true for a database without
@@ -104,7 +105,7 @@ impl Database {
     /// # Errors
     /// 57P03 while workers of a gateway are missing.
     pub fn readiness(&self) -> Result<()> {
-        self.shared.workers.get().map_or(Ok(()), |workers| workers.readiness())
+        self.shared.cluster().definitions.readiness()
     }
 
     /// The number of the last definition.
@@ -145,9 +146,9 @@ pub(crate) async fn raise_counters(execution: &Execution<'_>, target: &Target) -
     let schema = target.schema();
     let columns = schema.columns.iter().filter(|column| column.identity.is_some());
     let columns: Vec<_> = columns.collect();
-    let may_number =
-        || execution.names.workers().is_some_and(|workers| workers.may_number().is_ok());
-    if columns.is_empty() || !lies_on_workers(schema) || !may_number() {
+    let cluster = execution.names.cluster();
+    let may_number = || cluster.definitions.may_number().is_ok();
+    if columns.is_empty() || !cluster.holds(schema) || !may_number() {
         return Ok(());
     }
     if !execution.database.shared.planners.counts_anew(target.id()) {

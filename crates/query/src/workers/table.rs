@@ -21,12 +21,12 @@ use datafusion::prelude::SessionConfig;
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::{RowId, TableSchema};
 
-use super::{Gathering, WorkerScan, Workers};
+use super::{Gathering, RemoteScans, WorkerScan};
 use crate::plan_cache::PlansForCache;
 use crate::scan::{Purpose, ScanRequest, ShardScan, States, executable, scan_schema};
 
 pub(crate) struct TableOnWorkers {
-    workers: Arc<dyn Workers>,
+    scans: Arc<dyn RemoteScans>,
     table: Arc<TableSchema>,
     schema: SchemaRef,
     /// The transaction's own rows.
@@ -45,14 +45,14 @@ impl fmt::Debug for TableOnWorkers {
 
 impl TableOnWorkers {
     pub(crate) fn new(
-        workers: Arc<dyn Workers>,
+        scans: Arc<dyn RemoteScans>,
         table: &Arc<TableSchema>,
         own: Arc<TableState>,
         (truncated, killed): (bool, Arc<[RowId]>),
         row_ids: bool,
     ) -> TableOnWorkers {
         let schema = scan_schema(&arrow_schema(table), row_ids);
-        TableOnWorkers { workers, table: Arc::clone(table), schema, own, truncated, killed }
+        TableOnWorkers { scans, table: Arc::clone(table), schema, own, truncated, killed }
     }
 
     fn on_workers(
@@ -63,7 +63,7 @@ impl TableOnWorkers {
         config: &SessionConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let gathering = config.get_extension::<Gathering>();
-        self.workers.scan(WorkerScan {
+        self.scans.scan(WorkerScan {
             table: Arc::clone(&self.table),
             schema: Arc::clone(&self.schema),
             projection,
@@ -128,7 +128,7 @@ impl TableProvider for TableOnWorkers {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let rows = self.workers.row_count(self.table.id)?;
+        let rows = self.scans.row_count(self.table.id)?;
         let mut statistics = Statistics::new_unknown(&self.schema);
         statistics.num_rows = Precision::Inexact(rows);
         Some(statistics)
