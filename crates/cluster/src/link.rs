@@ -24,8 +24,8 @@ use h2::client::SendRequest;
 use hyper::header::{CONTENT_TYPE, HeaderValue, TE};
 use hyper::{HeaderMap, Method, Request, Uri, Version};
 use parking_lot::Mutex;
+use thalweg_runtime::{Network, spawn, timeout};
 use thalweg_types::{Error, Result, SqlState};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::chunks::framed;
@@ -43,6 +43,7 @@ pub const UNREAD_BYTES: usize = 4 << 20;
 #[derive(Clone)]
 pub struct LinkOptions {
     pub security: Security,
+    pub network: Network,
     /// Flow-control window of an answer: bytes that may be under way or unread.
     pub stream_window_bytes: u32,
     /// Flow-control window of all answers of a connection together, in bytes.
@@ -56,6 +57,7 @@ impl Default for LinkOptions {
     fn default() -> LinkOptions {
         LinkOptions {
             security: Security::default(),
+            network: Network::default(),
             stream_window_bytes: WINDOW_BYTES_MAX,
             connection_window_bytes: 4 * WINDOW_BYTES_MAX,
             connect_timeout: Duration::from_secs(5),
@@ -229,7 +231,7 @@ impl Link {
     async fn to(peer: Peer, options: &LinkOptions) -> Result<Link, NotReached> {
         options.security.allows(peer.name.address).map_err(NotReached::Failed)?;
         let opening = open(&peer.name, options);
-        let opened = tokio::time::timeout(options.connect_timeout, opening).await;
+        let opened = timeout(options.connect_timeout, opening).await;
         let opened =
             opened.unwrap_or_else(|_| Err(NotReached::Silent("it takes no connection".to_owned())));
         let (send, connection) = opened.inspect_err(|why| {
@@ -238,7 +240,7 @@ impl Link {
             }
         })?;
         let peer = Arc::new(peer);
-        tokio::spawn(driver::drive(connection, Arc::clone(&peer), options.silence));
+        spawn(driver::drive(connection, Arc::clone(&peer), options.silence));
         Ok(Link { send, peer })
     }
 
@@ -309,9 +311,7 @@ async fn open(
         true => NotReached::Silent(error.to_string()),
         false => NotReached::Failed(unavailable(name, error)),
     };
-    let stream = TcpStream::connect(name.address).await.map_err(failed)?;
-    // Requests are small, and must not wait for more data.
-    stream.set_nodelay(true).map_err(failed)?;
+    let stream = options.network.connect(name.address).await.map_err(failed)?;
     let stream = options.security.call(name.address, stream).await.map_err(NotReached::Failed)?;
     h2::client::Builder::new()
         .initial_window_size(options.stream_window_bytes)

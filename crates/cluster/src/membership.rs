@@ -15,8 +15,8 @@ use thalweg_protocol::cluster::{
     ShardMap as WireMap,
 };
 use thalweg_protocol::errors::status;
+use thalweg_runtime::interval;
 use thalweg_types::{Error, Result, SqlState};
-use tokio::time::{MissedTickBehavior, interval};
 use tonic::{Request, Response, Status};
 
 use crate::link::{DESCRIBE, Link, LinkOptions, NodeName, ReconnectingLink};
@@ -246,7 +246,6 @@ pub async fn keep_joining(
     mut each: impl FnMut(SocketAddr, Result<Arc<ShardMap>>),
 ) {
     let mut ticks = interval(JOIN_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let mut has_failed = false;

@@ -11,9 +11,9 @@ mod tls;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use thalweg_runtime::Stream;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 
 pub use secret::Secret;
 pub use tls::Tls;
@@ -67,7 +67,7 @@ impl Security {
     pub(crate) async fn call(
         &self,
         address: SocketAddr,
-        stream: TcpStream,
+        stream: Stream,
     ) -> Result<Box<dyn Connection>> {
         match self {
             Security::Loopback => Ok(Box::new(stream)),
@@ -80,7 +80,7 @@ impl Security {
     ///
     /// # Errors
     /// If the other side does not belong to this cluster.
-    pub(crate) async fn answer(&self, stream: TcpStream) -> Result<Box<dyn Connection>> {
+    pub(crate) async fn answer(&self, stream: Stream) -> Result<Box<dyn Connection>> {
         match self {
             Security::Loopback => Ok(Box::new(stream)),
             Security::Secret(secret) => Ok(Box::new(secret.answer(stream).await?)),

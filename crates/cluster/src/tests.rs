@@ -146,7 +146,7 @@ impl TestWorker {
         let services = Services::new(chunks, Routes::default());
         let server = NodeServer::bind(address, options).unwrap();
         let name = NodeName { id, address: server.address().unwrap() };
-        TestWorker { name, counters, task: tokio::spawn(server.serve(services)) }
+        TestWorker { name, counters, task: thalweg_runtime::spawn(server.serve(services)) }
     }
 
     /// Ends the worker, and waits until its port is free.
@@ -182,9 +182,9 @@ impl Wire {
         let name = NodeName { id: worker.id, address: listener.local_addr().unwrap() };
         let (state, told) = watch::channel(WireState::Working);
         let target = worker.address;
-        let task = tokio::spawn(async move {
+        let task = thalweg_runtime::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(carry(stream, target, told.clone()));
+                thalweg_runtime::spawn(carry(stream, target, told.clone()));
             }
         });
         Wire { name, state, task }
@@ -222,7 +222,7 @@ pub(crate) fn impatient() -> LinkOptions {
 
 /// Waits for something that happens soon, in other tasks.
 pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
-    let mut ticks = tokio::time::interval(Duration::from_millis(5));
+    let mut ticks = thalweg_runtime::interval(Duration::from_millis(5));
     for _ in 0..2_000 {
         if holds() {
             return;

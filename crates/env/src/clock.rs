@@ -46,6 +46,7 @@ impl Clock for RealClock {
         }
     }
 
+    #[expect(clippy::disallowed_methods, reason = "this is the real clock")]
     fn monotonic(&self) -> Duration {
         self.start.elapsed()
     }
@@ -72,7 +73,12 @@ impl SimulatedClock {
         SimulatedClock { elapsed: Arc::new(Mutex::new(Duration::ZERO)) }
     }
 
-    /// Moves the clock, and all its clones, forward.
+    /// The date after so much simulated time, in microseconds since 1970-01-01 00:00 UTC.
+    pub(crate) fn micros_at(elapsed: Duration) -> i64 {
+        let elapsed = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
+        Self::START_MICROS.saturating_add(elapsed)
+    }
+
     pub fn advance(&self, duration: Duration) {
         *self.elapsed.lock() += duration;
     }
@@ -86,8 +92,7 @@ impl Default for SimulatedClock {
 
 impl Clock for SimulatedClock {
     fn now_micros(&self) -> i64 {
-        let elapsed = i64::try_from(self.monotonic().as_micros()).unwrap_or(i64::MAX);
-        Self::START_MICROS.saturating_add(elapsed)
+        Self::micros_at(self.monotonic())
     }
 
     fn monotonic(&self) -> Duration {

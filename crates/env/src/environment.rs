@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     Clock, FileSystem, Memory, NoSpareMemory, Random, RealClock, RealFiles, RealMemory, RealRandom,
-    RealThreads, SeededRandom, SimulatedClock, SimulatedDisk, Threads,
+    RealThreads, Schedule, SeededRandom, SimulatedClock, SimulatedDisk, Threads,
 };
 
 /// The environment of a part of the program. Cheap to clone.
@@ -47,7 +47,19 @@ impl Env {
         (env, disk, clock)
     }
 
-    /// This environment with another disk, as after a crash.
+    /// A machine of a simulation: its threads and its time are those of the schedule.
+    #[must_use]
+    pub fn scheduled(schedule: &Schedule, files: impl FileSystem + 'static) -> Env {
+        Env {
+            clock: Arc::new(schedule.clone()),
+            random: Arc::new(SeededRandom::new(schedule.next_u64())),
+            files: Arc::new(files),
+            threads: Arc::new(schedule.clone()),
+            memory: Arc::new(NoSpareMemory),
+        }
+    }
+
+    /// The same world with another disk, as after a crash.
     #[must_use]
     pub fn with_files(&self, files: impl FileSystem + 'static) -> Env {
         Env { files: Arc::new(files), ..self.clone() }

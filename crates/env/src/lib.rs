@@ -6,21 +6,28 @@
 //! follows from a seed, and whose disk can fail at any chosen operation and lose at a crash
 //! whatever a real disk may lose. Both run identical code.
 
+#[expect(clippy::disallowed_methods, reason = "it looks at the machine's own files")]
 mod access;
 mod clock;
+#[expect(clippy::disallowed_methods, reason = "it looks at the system's own files")]
 mod control_groups;
 mod cores;
 mod descriptors;
 mod environment;
 mod files;
+#[expect(clippy::disallowed_methods, reason = "it looks at the system's own files")]
 mod memory;
 mod memory_watch;
 mod metered;
 mod random;
+#[expect(clippy::disallowed_methods, reason = "this is the real file system")]
 mod real_files;
 mod recycling;
 mod simulated;
+#[expect(clippy::disallowed_methods, reason = "these are the real threads")]
 mod threads;
+#[expect(clippy::disallowed_types, reason = "outside of simulations threads really wait")]
+mod waiting;
 
 pub use access::open_to_others;
 pub use clock::{Clock, RealClock, SimulatedClock};
@@ -34,5 +41,6 @@ pub use metered::{Metered, thread_net_bytes};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;
-pub use simulated::{DiskCondition, Fault, Lie, SECTOR, SimulatedDisk};
+pub use simulated::{DiskCondition, Entered, Fault, Lie, SECTOR, Schedule, SimulatedDisk, Timer, is_simulated};
 pub use threads::{RealThreads, ThreadHandle, ThreadNumber, Threads};
+pub use waiting::{Condvar, Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};

@@ -87,6 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test of two threads")]
     fn a_thread_counts_what_it_takes_and_frees() {
         let allocator = Metered::new(System);
         let layout = |size| Layout::from_size_align(size, 8).unwrap();

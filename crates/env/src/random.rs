@@ -12,6 +12,7 @@ pub trait Random: Send + Sync {
 pub struct RealRandom;
 
 impl Random for RealRandom {
+    #[expect(clippy::disallowed_methods, reason = "this is the real source")]
     fn next_u64(&self) -> u64 {
         getrandom::u64().expect("the operating system has a source of randomness")
     }

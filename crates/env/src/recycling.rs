@@ -356,6 +356,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test of several threads")]
     fn threads_never_share_a_block() {
         let allocator = allocator();
         std::thread::scope(|scope| {

@@ -4,11 +4,9 @@
 //! that threads allow (`engine/tests/interleavings.rs`).
 
 #[cfg(not(feature = "shuttle"))]
-pub(crate) use std::sync::{
-    Mutex,
-    atomic::AtomicUsize,
-    mpsc::{Receiver, RecvTimeoutError, Sender, channel},
-};
+pub(crate) use std::sync::{Mutex, atomic::AtomicUsize};
+#[cfg(not(feature = "shuttle"))]
+pub(crate) use thalweg_env::{Receiver, RecvTimeoutError, Sender, channel};
 
 #[cfg(feature = "shuttle")]
 pub(crate) use shuttle::sync::{

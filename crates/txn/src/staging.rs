@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
+use thalweg_env::Condvar;
 use thalweg_store::ClosedChunk;
 use thalweg_types::{Lsn, Result};
 

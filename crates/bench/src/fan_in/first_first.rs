@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures::task::AtomicWaker;
 use futures::{Stream, StreamExt as _};
 use parking_lot::Mutex;
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use thalweg_runtime::{Interval, interval};
 
 /// Returns the items of all streams until all have ended. It polls only streams that were woken.
 ///
@@ -94,8 +94,7 @@ struct Patience {
 
 impl Patience {
     fn new(patience: Duration) -> Patience {
-        let mut ticks = interval(patience);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let ticks = interval(patience);
         // The first tick completes at once and must not end the patience.
         Patience { ticks, came: true, is_over: false }
     }
@@ -374,7 +373,7 @@ mod tests {
         for read_max in [1, 2, usize::MAX] {
             let (senders, streams): (Vec<_>, Vec<_>) = (0..4).map(|_| unbounded()).unzip();
             for sender in senders {
-                drop(tokio::spawn(async move {
+                drop(thalweg_runtime::spawn(async move {
                     for item in 0..10_000_u64 {
                         sender.unbounded_send(item).unwrap();
                     }

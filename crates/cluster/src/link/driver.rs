@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use h2::{Ping, PingPong};
-use tokio::time::{MissedTickBehavior, interval};
+use thalweg_runtime::interval;
 
 use super::{Connection, Peer};
 
@@ -26,7 +26,6 @@ async fn until_lost(mut connection: Connection, peer: &Peer, silence: Duration) 
         return;
     };
     let mut ticks = interval(silence / TICKS);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Ticks since an unanswered ping; `None` if there is none.
     let mut silent_ticks = None;
     let mut pieces = 0;

@@ -188,7 +188,7 @@ async fn a_worker_that_is_slow_is_waited_for() {
     let mut answer = link.call(FETCH, &wanted.question()).await.unwrap();
     answer.piece().await.unwrap();
     let silence = impatient().silence;
-    let waited = tokio::time::timeout(3 * silence, answer.piece()).await;
+    let waited = thalweg_runtime::timeout(3 * silence, answer.piece()).await;
     assert!(waited.is_err(), "it answers pings, and has nothing to say");
 }
 

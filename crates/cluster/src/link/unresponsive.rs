@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use thalweg_protocol::cluster::{DescribeNodeRequest, NodeDescription};
+use thalweg_runtime::timeout;
 use thalweg_types::Result;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::{DESCRIBE, Link, LinkOptions, NodeName, NotReached, Peer, unavailable};
 use crate::map::SharedMap;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use thalweg_runtime::spawn_blocking;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{Mutex, watch};
-use tokio::task::spawn_blocking;
 
 use super::{MapFile, ShardMap};
 

@@ -173,7 +173,7 @@ async fn changes_from_many_sides_all_count() {
     let shared = SharedMap::new(ShardMap::default());
     let joins = (0..4).map(|id| {
         let shared = shared.clone();
-        tokio::spawn(async move {
+        thalweg_runtime::spawn(async move {
             let joined = |map: &ShardMap| map.with(worker(id, 7473), id, Moving::Allowed);
             shared.change(joined).await.unwrap();
         })

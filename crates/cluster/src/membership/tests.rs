@@ -24,7 +24,7 @@ fn gateway(making: Making) -> Gateway {
     let server = NodeServer::bind(anywhere(), ServeOptions::default()).unwrap();
     let address = server.address().unwrap();
     let services = Services::new(nothing_to_fetch(), Routes::new(keeper));
-    Gateway { address, map, task: tokio::spawn(server.serve(services)) }
+    Gateway { address, map, task: thalweg_runtime::spawn(server.serve(services)) }
 }
 
 fn here() -> Making {
@@ -97,7 +97,7 @@ async fn a_gateway_that_is_gone_keeps_nobody_from_joining_another() {
             let _ = tell.send((gateway, joined.is_ok()));
         },
     );
-    let joins = tokio::spawn(joins);
+    let joins = thalweg_runtime::spawn(joins);
     assert_eq!(told.recv().await, Some((address, false)));
     assert_eq!(told.recv().await, Some((there.address, true)));
     assert_eq!(map.current().workers(), [worker(0)]);
@@ -111,7 +111,7 @@ fn running(id: u64, run: u64) -> (NodeName, JoinHandle<()>) {
     let server = NodeServer::bind(anywhere(), ServeOptions::default()).unwrap();
     let name = NodeName { id, address: server.address().unwrap() };
     let services = Services::new(nothing_to_fetch(), Routes::new(node.service()));
-    (name, tokio::spawn(server.serve(services)))
+    (name, thalweg_runtime::spawn(server.serve(services)))
 }
 
 #[tokio::test]

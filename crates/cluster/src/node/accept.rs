@@ -1,16 +1,14 @@
 //! Listening for connections: callers are authenticated, then served until the node ends.
 
-use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use thalweg_runtime::{HttpTimer, Listener, Network, Stream, sleep, timeout};
 use thalweg_types::{Error, Result, SqlState};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::Services;
 use super::write_coalescing::CoalescedWrites;
@@ -20,6 +18,7 @@ use crate::security::{Connection, Security};
 #[derive(Clone)]
 pub struct ServeOptions {
     pub security: Security,
+    pub network: Network,
     /// Time limit for a caller to authenticate.
     pub greeting_timeout: Duration,
     /// Time without an answer to a ping after which a caller counts as gone and its calls are
@@ -34,6 +33,7 @@ impl Default for ServeOptions {
     fn default() -> ServeOptions {
         ServeOptions {
             security: Security::default(),
+            network: Network::default(),
             greeting_timeout: Duration::from_secs(5),
             silence: Duration::from_secs(10),
             gathers_frames: false,
@@ -53,7 +53,7 @@ const CALLS_MAX: u32 = 1 << 20;
 
 /// A listening node. Dropping it, or the future of [`NodeServer::serve`], closes its connections.
 pub struct NodeServer {
-    listener: TcpListener,
+    listener: Listener,
     options: ServeOptions,
 }
 
@@ -64,7 +64,7 @@ impl NodeServer {
     /// If the port is taken, or the node would be open to everybody.
     pub fn bind(address: SocketAddr, options: ServeOptions) -> Result<NodeServer> {
         options.security.allows(address)?;
-        let listener = listen(address).map_err(|error| {
+        let listener = options.network.listen(address, BACKLOG).map_err(|error| {
             let message = format!("cannot listen on {address}: {error}");
             Error::new(SqlState::OBJECT_IN_USE, message)
         })?;
@@ -81,7 +81,7 @@ impl NodeServer {
     }
 
     /// Serves until the future is dropped, which closes all connections.
-    pub async fn serve(self, services: Services) {
+    pub async fn serve(mut self, services: Services) {
         let mut connections = JoinSet::new();
         loop {
             tokio::select! {
@@ -100,9 +100,7 @@ impl NodeServer {
     }
 }
 
-async fn serve_one(stream: TcpStream, options: ServeOptions, services: Services) {
-    // Chunks are large, and the last one of an answer must not wait for more data.
-    let _ = stream.set_nodelay(true);
+async fn serve_one(stream: Stream, options: ServeOptions, services: Services) {
     let greeting = timeout(options.greeting_timeout, options.security.answer(stream));
     // An unauthenticated caller gets no answer.
     let Ok(Ok(stream)) = greeting.await else { return };
@@ -116,7 +114,9 @@ async fn serve_one(stream: TcpStream, options: ServeOptions, services: Services)
 async fn serve_http(stream: impl Connection + 'static, options: &ServeOptions, services: Services) {
     let service = service_fn(|request| services.clone().call(request));
     let served = http2::Builder::new(TokioExecutor::new())
-        .timer(TokioTimer::new())
+        .timer(HttpTimer)
+        // No caller reads the date, which would come from the real clock.
+        .auto_date_header(false)
         .max_send_buf_size(SEND_BUFFER_BYTES)
         .max_concurrent_streams(CALLS_MAX)
         // Peers of the cluster may cancel any number of calls; that is not treated as an attack.
@@ -129,15 +129,7 @@ async fn serve_http(stream: impl Connection + 'static, options: &ServeOptions, s
     let _ = served.await;
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restarted node can bind its port at once.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-#[expect(clippy::disallowed_methods, reason = "the system is waited for")]
+/// Waits until file descriptors may be free again.
 async fn pause() {
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    sleep(Duration::from_millis(50)).await;
 }

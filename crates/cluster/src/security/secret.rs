@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
+use thalweg_runtime::Stream;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use super::refused;
 
@@ -46,7 +46,7 @@ impl Secret {
         Ok(Secret { key: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, secret)) })
     }
 
-    pub(super) async fn call(&self, mut stream: TcpStream) -> Result<TcpStream> {
+    pub(super) async fn call(&self, mut stream: Stream) -> Result<Stream> {
         let caller = challenge()?;
         stream.write_all(&caller).await.map_err(refused)?;
         let callee = read(&mut stream).await?;
@@ -57,7 +57,7 @@ impl Secret {
         Ok(stream)
     }
 
-    pub(super) async fn answer(&self, mut stream: TcpStream) -> Result<TcpStream> {
+    pub(super) async fn answer(&self, mut stream: Stream) -> Result<Stream> {
         let callee = challenge()?;
         let caller = read(&mut stream).await?;
         let proof = self.proof(Role::Callee, &caller, &callee);
@@ -96,7 +96,7 @@ fn challenge() -> Result<Challenge> {
     Ok(challenge)
 }
 
-async fn read(stream: &mut TcpStream) -> Result<[u8; 32]> {
+async fn read(stream: &mut Stream) -> Result<[u8; 32]> {
     let mut bytes = [0; 32];
     stream.read_exact(&mut bytes).await.map_err(refused)?;
     Ok(bytes)

@@ -8,8 +8,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use thalweg_runtime::Stream;
 use thalweg_types::{Error, Result, SqlState};
-use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::{TlsFiles, refused};
@@ -65,14 +65,14 @@ impl Tls {
     pub(super) async fn call(
         &self,
         address: SocketAddr,
-        stream: TcpStream,
-    ) -> Result<client::TlsStream<TcpStream>> {
+        stream: Stream,
+    ) -> Result<client::TlsStream<Stream>> {
         // Nodes are called by address, so certificates are issued for IP addresses.
         let name = ServerName::from(address.ip());
         self.connector.connect(name, stream).await.map_err(refused)
     }
 
-    pub(super) async fn answer(&self, stream: TcpStream) -> Result<server::TlsStream<TcpStream>> {
+    pub(super) async fn answer(&self, stream: Stream) -> Result<server::TlsStream<Stream>> {
         self.acceptor.accept(stream).await.map_err(refused)
     }
 }

@@ -1,10 +1,19 @@
-//! A disk in memory with fault injection, which loses at a crash whatever a real disk may lose.
+//! A disk in memory that fails where it is told to, and forgets at a crash what a disk forgets; and
+//! threads and time that follow from a seed.
 
 mod content;
 mod directory;
 mod disk;
 mod faults;
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "turns are passed on between the system's threads"
+)]
+mod schedule;
 
 pub use content::SECTOR;
 pub use disk::SimulatedDisk;
 pub use faults::{DiskCondition, Fault, Lie};
+pub(crate) use schedule::wait_until;
+pub use schedule::{Entered, Schedule, Timer, is_simulated};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
-use parking_lot::{Condvar, Mutex};
-use thalweg_env::Threads;
+use parking_lot::Mutex;
+use thalweg_env::{Condvar, Threads};
 use thalweg_types::{Error, Result};
 
 type Body = Box<dyn Fn(usize) + Send + Sync>;

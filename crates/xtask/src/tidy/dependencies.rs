@@ -31,6 +31,12 @@ const ARROWS: &[Arrow] = &[
         why: "it is the ground that simulation replaces",
     },
     Arrow {
+        from: "thalweg-runtime",
+        never: &["thalweg", "arrow", "datafusion", "tonic"],
+        except: &["thalweg-types", "thalweg-env"],
+        why: "it is the asynchronous half of the ground that simulation replaces",
+    },
+    Arrow {
         from: "thalweg-log",
         never: &["thalweg", "arrow", "datafusion", "tokio", "tonic"],
         except: &["thalweg-types", "thalweg-env"],
@@ -87,7 +93,7 @@ const ARROWS: &[Arrow] = &[
     Arrow {
         from: "thalweg-cluster",
         never: &["thalweg", "arrow", "datafusion"],
-        except: &["thalweg-types", "thalweg-env", "thalweg-protocol"],
+        except: &["thalweg-types", "thalweg-env", "thalweg-protocol", "thalweg-runtime"],
         why: "what travels between nodes is bytes, whatever they mean",
     },
     Arrow {
