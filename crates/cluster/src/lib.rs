@@ -19,6 +19,7 @@ pub mod relay;
 pub mod security;
 pub mod seen;
 #[cfg(test)]
+#[expect(clippy::disallowed_types, reason = "the wires between nodes are real sockets")]
 mod tests;
 pub mod times;
 pub mod worker;

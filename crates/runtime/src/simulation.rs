@@ -46,7 +46,6 @@ impl Simulation {
         result.expect("the scenario did not panic")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the runtime of simulations")]
     fn run_here<T, F: Future<Output = T>>(seed: u64, scenario: impl FnOnce(Simulation) -> F) -> T {
         let schedule = Schedule::new(seed);
         let entered = schedule.enter();

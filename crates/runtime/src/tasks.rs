@@ -48,7 +48,6 @@ impl TaskThreads {
     ///
     /// # Errors
     /// If the system refuses threads.
-    #[expect(clippy::disallowed_methods, reason = "the threads of tasks start here")]
     pub fn start(
         name: &str,
         threads: usize,
@@ -92,7 +91,6 @@ pub struct TaskThread {
 impl TaskThread {
     /// # Errors
     /// If the system refuses the thread.
-    #[expect(clippy::disallowed_methods, reason = "the threads of tasks start here")]
     pub fn start(name: &str, env: &Env) -> io::Result<TaskThread> {
         if let Some(handle) = simulated() {
             return Ok(TaskThread { handle, end: None, thread: None });
