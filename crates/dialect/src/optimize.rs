@@ -25,8 +25,8 @@ pub(crate) fn many_joins(pass: Pass) -> Pass {
     Arc::new(Guarded { pass, guard: many_joins::rewrite })
 }
 
-/// The guard of [`rows_of_none`](mod@rows_of_none).
-pub(crate) fn rows_of_none(pass: Pass) -> Pass {
+/// The guard of [`constant_having`](mod@constant_having).
+pub(crate) fn constant_having(pass: Pass) -> Pass {
     Arc::new(Guarded { pass, guard: constant_having::rewrite })
 }
 

@@ -101,7 +101,7 @@ pub static PASSES: [Pass; 11] = [
         rule: |()| Some(Rule::LogicalGuard(optimize::many_joins)),
     },
     Pass {
-        name: "rows_of_none",
+        name: "constant_having",
         kind: Kind::Logical,
         position: Position::Around("push_down_filter"),
         nodes: Nodes::All,
