@@ -70,7 +70,7 @@ fn all_missing_anchors_are_named() {
     let rows = placed().map(|pass| match pass.name {
         "compare_days" => Placed { position: Position::Before("fold_constants"), ..pass },
         "many_joins" => Placed { position: Position::Around("order_joins"), ..pass },
-        "rows_of_none" => Placed { position: Position::Last, ..pass },
+        "constant_having" => Placed { position: Position::Last, ..pass },
         "postgres_operators" => Placed { position: Position::Around("type_coercion"), ..pass },
         _ => pass,
     });
@@ -79,7 +79,7 @@ fn all_missing_anchors_are_named() {
     pass postgres_operators wants to stand around type_coercion, but is no guard
     pass compare_days wants to stand before fold_constants, which DataFusion 55.2.0 does not have
     pass many_joins wants to stand around order_joins, which DataFusion 55.2.0 does not have
-    pass rows_of_none wants to stand last, but is a guard
+    pass constant_having wants to stand last, but is a guard
     ");
     let error = Error::from(error);
     assert_eq!(error.state(), thalweg_types::SqlState::INTERNAL_ERROR);

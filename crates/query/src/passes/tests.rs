@@ -41,7 +41,7 @@ const STATEMENTS: [(&str, &str); 23] = [
     ("unnest_subqueries", "SELECT a, (SELECT b FROM u WHERE u.a = t.b) FROM t"),
     ("compare_days", "SELECT a FROM t WHERE d <= date '1998-12-01' - interval '90 days'"),
     ("many_joins", "SELECT 1 FROM v v0, …, v v102 WHERE v0.a = v102.a"),
-    ("rows_of_none", "SELECT count(*) FROM t HAVING (SELECT false)"),
+    ("constant_having", "SELECT count(*) FROM t HAVING (SELECT false)"),
     ("sums_of_sums", "SELECT b FROM t GROUP BY b HAVING count(DISTINCT a) > 1 AND sum(n) > 3"),
     ("registered_names", "SELECT a::regclass::text FROM t"),
     (
