@@ -4,6 +4,7 @@
 //! that Thalweg runs is either used or refused here. The patterns name every field, so that a field
 //! added by a new version of the parser stops this module from compiling until it is handled.
 
+mod calls;
 mod define;
 mod select;
 mod write;
@@ -106,17 +107,37 @@ impl Visitor for Refuse {
             Statement::CreateView(create) => define::view(create),
             Statement::AlterTable(alter) => define::alter(alter),
             Statement::Analyze(analyze) => define::analyze(analyze),
-            Statement::CreateSchema { with, options, default_collate_spec, clone, .. } => absent([
+            Statement::CreateSchema {
+                schema_name: _,
+                if_not_exists: _,
+                with,
+                options,
+                default_collate_spec,
+                clone,
+            } => absent([
                 (with.is_some(), "CREATE SCHEMA ... WITH"),
                 (options.is_some(), "CREATE SCHEMA ... OPTIONS"),
                 (default_collate_spec.is_some(), "CREATE SCHEMA ... DEFAULT COLLATE"),
                 (clone.is_some(), "CREATE SCHEMA ... CLONE"),
             ]),
-            Statement::Drop { purge, temporary, table, .. } => absent([
+            Statement::Drop {
+                object_type: _,
+                if_exists: _,
+                names: _,
+                // One at most is given; without either the statement restricts.
+                cascade: _,
+                restrict: _,
+                purge,
+                temporary,
+                table,
+            } => absent([
                 (*purge, "DROP ... PURGE"),
                 (*temporary, "DROP TEMPORARY"),
                 (table.is_some(), "DROP ... ON"),
             ]),
+            Statement::Copy { source: _, to: _, target, options, legacy_options, values } => {
+                write::copy(target, options, legacy_options, values)
+            }
             _ => Ok(()),
         })
     }

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, ConstraintCharacteristics, CreateIndex, CreateTable,
     CreateTableLikeKind, CreateTableOptions, CreateView, DeferrableInitial, HiveDistributionStyle,
     HiveFormat, Ident, IndexColumn, NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint,
-    TableConstraint, UniqueConstraint, ViewColumnDef,
+    RenameTableNameKind, TableConstraint, UniqueConstraint, ViewColumnDef,
 };
 use thalweg_types::{Error, Result};
 
@@ -286,7 +286,12 @@ pub(super) fn alter(alter: &AlterTable) -> Result<()> {
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "ALTER of a table of another kind"),
     ])?;
-    operations.iter().try_for_each(|operation| match operation {
+    operations.iter().try_for_each(operation)
+}
+
+/// Every field of the operations that Thalweg runs. Others are refused by their names.
+fn operation(operation: &AlterTableOperation) -> Result<()> {
+    match operation {
         AlterTableOperation::AddColumn {
             column_keyword: _,
             if_not_exists: _,
@@ -300,12 +305,30 @@ pub(super) fn alter(alter: &AlterTable) -> Result<()> {
             absent([(*not_valid, "NOT VALID")])?;
             constraint(added)
         }
-        AlterTableOperation::AlterColumn {
-            column_name: _,
-            op: AlterColumnOperation::AddGenerated { .. },
-        } => Err(Error::unsupported("ALTER COLUMN ... ADD GENERATED")),
-        _ => Ok(()),
-    })
+        // Without a behaviour the statement restricts; where the statement runs it looks for what
+        // depends on the column or the constraint.
+        AlterTableOperation::DropColumn {
+            has_column_keyword: _,
+            column_names: _,
+            if_exists: _,
+            drop_behavior: _,
+        }
+        | AlterTableOperation::DropConstraint { if_exists: _, name: _, drop_behavior: _ }
+        | AlterTableOperation::RenameColumn { old_column_name: _, new_column_name: _ }
+        | AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(_) }
+        | AlterTableOperation::OwnerTo { new_owner: _ } => Ok(()),
+        AlterTableOperation::AlterColumn { column_name: _, op } => match op {
+            AlterColumnOperation::SetNotNull
+            | AlterColumnOperation::DropNotNull
+            | AlterColumnOperation::SetDefault { value: _ }
+            | AlterColumnOperation::DropDefault
+            | AlterColumnOperation::SetDataType { data_type: _, using: _, had_set: _ } => Ok(()),
+            AlterColumnOperation::AddGenerated { generated_as: _, sequence_options: _ } => {
+                Err(Error::unsupported("ALTER COLUMN ... ADD GENERATED"))
+            }
+        },
+        other => Err(Error::unsupported(format!("ALTER TABLE ... {other}"))),
+    }
 }
 
 pub(super) fn analyze(analyze: &Analyze) -> Result<()> {

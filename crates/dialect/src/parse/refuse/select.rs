@@ -226,6 +226,7 @@ fn call(function: &Function) -> Result<()> {
         (*uses_odbc_syntax, "{fn ...}"),
         (*parameters != FunctionArguments::None, "parameters in front of arguments"),
     ])?;
+    super::calls::check(function)?;
     if let FunctionArguments::List(list) = args {
         let FunctionArgumentList { duplicate_treatment, args: _, clauses: _ } = list;
         absent([(

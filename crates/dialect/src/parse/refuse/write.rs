@@ -1,9 +1,10 @@
-//! Clauses of INSERT, UPDATE, DELETE and TRUNCATE.
+//! Clauses of INSERT, UPDATE, DELETE, TRUNCATE and COPY.
 
 use datafusion::sql::sqlparser::ast::{
-    Delete, FromTable, Insert, OnInsert, TableObject, Truncate, Update, UpdateTableFromKind,
+    CopyLegacyOption, CopyOption, CopyTarget, Delete, FromTable, Insert, OnInsert, TableObject,
+    Truncate, Update, UpdateTableFromKind,
 };
-use thalweg_types::Result;
+use thalweg_types::{Error, Result};
 
 use super::absent;
 use super::select::joined;
@@ -130,4 +131,42 @@ pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
         (*if_exists, "TRUNCATE ... IF EXISTS"),
         (on_cluster.is_some(), "ON CLUSTER"),
     ])
+}
+
+pub(super) fn copy(
+    target: &CopyTarget,
+    options: &[CopyOption],
+    legacy_options: &[CopyLegacyOption],
+    values: &[Option<String>],
+) -> Result<()> {
+    // The parser takes a line's end behind the statement for an empty value.
+    let has_rows =
+        values.iter().any(|value| value.as_ref().is_none_or(|text| !text.trim().is_empty()));
+    absent([
+        (matches!(target, CopyTarget::Program { command: _ }), "COPY with PROGRAM"),
+        (has_rows, "rows behind COPY in the same message"),
+    ])?;
+    options.iter().try_for_each(|option| match option {
+        // Rows of a committed load need no later freezing here.
+        CopyOption::Freeze(_) => Ok(()),
+        // Each is read where the statement runs.
+        CopyOption::Format(_)
+        | CopyOption::Delimiter(_)
+        | CopyOption::Null(_)
+        | CopyOption::Header(_)
+        | CopyOption::Quote(_)
+        | CopyOption::Escape(_)
+        | CopyOption::ForceQuote(_)
+        | CopyOption::ForceNotNull(_)
+        | CopyOption::ForceNull(_)
+        | CopyOption::Encoding(_) => Ok(()),
+    })?;
+    legacy_options.iter().try_for_each(|option| match option {
+        CopyLegacyOption::Binary
+        | CopyLegacyOption::Csv(_)
+        | CopyLegacyOption::Delimiter(_)
+        | CopyLegacyOption::Header
+        | CopyLegacyOption::Null(_) => Ok(()),
+        other => Err(Error::unsupported(format!("the COPY option {other}"))),
+    })
 }
