@@ -16,6 +16,7 @@ mod case_results;
 mod casts;
 mod catalog;
 mod figure;
+mod grouped_aliases;
 mod hypothetical;
 mod integers;
 mod intervals;
@@ -27,6 +28,7 @@ mod normal_forms;
 mod operators;
 mod own_expressions;
 mod populate;
+mod qualifiers;
 mod quantified;
 mod records;
 mod relations;
@@ -71,7 +73,8 @@ pub(crate) use variadic::marked as variadic_argument;
 /// If the statement has an error that only this pass detects, or uses an unsupported feature.
 pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<()> {
     let relations = Relations::new(tables);
-    match statement.visit(&mut Rewrite { marks: names::Marks::default(), depth: 0, relations }) {
+    let (marks, qualifiers) = (names::Marks::default(), qualifiers::Qualifiers::default());
+    match statement.visit(&mut Rewrite { marks, depth: 0, relations, qualifiers }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -82,6 +85,7 @@ struct Rewrite<'t> {
     /// Number of queries around the one that is being visited.
     depth: usize,
     relations: Relations<'t>,
+    qualifiers: qualifiers::Qualifiers,
 }
 
 impl VisitorMut for Rewrite<'_> {
@@ -89,6 +93,7 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<Error> {
         self.relations.enter_statement(statement);
+        self.qualifiers.enter_statement(statement);
         let condition = match statement {
             Statement::Update(update) => update.selection.as_mut(),
             Statement::Delete(delete) => delete.selection.as_mut(),
@@ -124,7 +129,10 @@ impl VisitorMut for Rewrite<'_> {
             return ControlFlow::Break(error);
         }
         self.relations.enter_select(select);
+        self.qualifiers.enter_select(select);
+        spelling::expand_sets(select);
         spelling::group_once(select);
+        grouped_aliases::tell_apart(select, &self.relations);
         system_columns::number_tables(select);
         using::expand(select, &self.relations);
         sources::expand_series(select);
@@ -136,6 +144,7 @@ impl VisitorMut for Rewrite<'_> {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         integers::unmark_select(select);
         self.relations.leave_select();
+        self.qualifiers.leave_select();
         ControlFlow::Continue(())
     }
 
@@ -159,11 +168,13 @@ impl VisitorMut for Rewrite<'_> {
         }
         case_results::mark(expr);
         results::retype(expr);
+        self.qualifiers.respell(expr);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         self.relations.enter_source(factor);
+        self.relations.complete_names(factor);
         catalog::respell_source(factor);
         flow(
             populate::list_columns(factor, &self.relations)

@@ -40,6 +40,11 @@ pub fn without_marks(text: &str) -> String {
     plain
 }
 
+/// The schema of relations that are named without one. Error messages show none.
+pub(super) fn outer_schema() -> Ident {
+    Ident::with_quote('"', MARK.to_string())
+}
+
 /// Counts the marks of a statement. Marked names of different queries can meet through `*`, so the
 /// numbers are unique in the statement.
 #[derive(Default)]

@@ -19,7 +19,7 @@ use super::build::column_of;
 use super::figure::column_name;
 use super::names::normalized;
 use super::using::{Scope, constraint_of};
-use super::{items, populate, records};
+use super::{grouped_aliases, items, populate, records};
 use crate::types::{from_field, sql_type};
 
 /// The name of a column without a name.
@@ -64,6 +64,8 @@ pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
     impl Visitor for Needs {
         type Break = ();
         fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+            self.found |= matches!(factor, TableFactor::Table { alias: Some(alias), args: None, .. }
+                if !alias.columns.is_empty());
             let label = records::label_of_rows(factor);
             self.labels.extend(label.map(|label| normalized(&label)));
             self.row_types.extend(populate::table_of(factor).cloned());
@@ -114,6 +116,7 @@ fn needs_columns(select: &Select) -> bool {
     let stands_beside = items.len() > 1 && items.iter().any(shows_all);
     stands_beside
         || items::may_be_named(select)
+        || grouped_aliases::may_repeat(select)
         || select.from.iter().any(|from| {
             // Joins in parentheses are not searched: they are rare.
             from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })
@@ -280,6 +283,28 @@ impl<'t> Relations<'t> {
             }
             _ => None,
         }
+    }
+
+    /// `t AS x (a)` where `t` has more columns: the others keep their names. DataFusion takes a
+    /// list of all names only.
+    pub(super) fn complete_names(&self, factor: &mut TableFactor) {
+        let (columns, alias) = match factor {
+            TableFactor::Table { name, alias: Some(alias), args: None, .. } => {
+                (self.table(name), alias)
+            }
+            TableFactor::Derived { subquery, alias: Some(alias), .. } => {
+                (self.columns_of_query(subquery), alias)
+            }
+            _ => return,
+        };
+        if alias.columns.is_empty() {
+            return;
+        }
+        let others = columns.into_iter().flatten().skip(alias.columns.len());
+        alias.columns.extend(others.map(|name| TableAliasColumnDef {
+            name: Ident::with_quote('"', name),
+            data_type: None,
+        }));
     }
 
     fn columns_of_query(&self, query: &Query) -> Option<Vec<String>> {

@@ -1,6 +1,8 @@
 //! Functions whose results have another type in PostgreSQL than DataFusion gives them.
 
-use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo, Expr, Function};
+use datafusion::sql::sqlparser::ast::{
+    ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Function,
+};
 
 use super::build::{arguments_of, cast};
 use super::names::normalized;
@@ -16,6 +18,10 @@ pub(super) fn retype(expr: &mut Expr) {
         "row_number" | "rank" | "dense_rank" if function.over.is_some() => DataType::BigInt(None),
         "ntile" if function.over.is_some() => DataType::Integer(None),
         "array_position" | "regexp_count" | "regexp_instr" => DataType::Integer(None),
+        "array_positions" => {
+            let item = Box::new(DataType::Integer(None));
+            DataType::Array(ArrayElemTypeDef::SquareBracket(item, None))
+        }
         "gen_random_uuid" => DataType::Uuid,
         "to_number" => match numeric_of_pattern(function) {
             Some(data_type) => data_type,

@@ -3,17 +3,21 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, GroupByExpr, LimitClause, OrderBy, OrderByKind, Query, Select,
-    SelectItem, SetExpr, Value,
+    BinaryOperator, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderBy, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Value,
 };
 use thalweg_types::{Error, Result, SqlState};
 
-use super::build::call;
+use super::build::{arguments_of, call};
 use super::figure::quoted;
+use super::names::normalized;
 use super::operators::{binary, literal_text};
 use super::own_expressions;
 use super::rows::parse_query;
 use crate::functions::WITH_TIES;
+
+/// Largest number of items of a `CUBE`, as in PostgreSQL.
+const CUBE_MAX: usize = 12;
 
 /// Rewrites the clauses of one query, not of those inside it.
 pub(super) fn respell(query: &mut Query) -> Result<()> {
@@ -50,6 +54,72 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes out the sets of elements that DataFusion does not take: `ROLLUP ((a, b), c)`, and those
+/// in `GROUPING SETS (CUBE (a, b), c)`, which the parser takes for calls of functions.
+pub(super) fn expand_sets(select: &mut Select) {
+    let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
+    let has_lists = |items: &[Vec<Expr>]| items.iter().any(|item| item.len() != 1);
+    for key in keys {
+        match key {
+            Expr::GroupingSets(sets) => {
+                *sets = std::mem::take(sets).into_iter().flat_map(inner_sets).collect();
+            }
+            Expr::Rollup(items) if has_lists(items) => *key = Expr::GroupingSets(rollup(items)),
+            Expr::Cube(items) if has_lists(items) && items.len() <= CUBE_MAX => {
+                *key = Expr::GroupingSets(cube(items));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn inner_sets(set: Vec<Expr>) -> Vec<Vec<Expr>> {
+    let expanded = match set.as_slice() {
+        [Expr::Function(element)] => sets_of_element(element),
+        _ => None,
+    };
+    expanded.unwrap_or_else(|| vec![set])
+}
+
+/// The sets of `ROLLUP (…)` or `CUBE (…)`, whose items may be lists in parentheses.
+fn sets_of_element(element: &Function) -> Option<Vec<Vec<Expr>>> {
+    let name = normalized(element.name.0.last()?.as_ident()?);
+    let items = arguments_of(element)?.into_iter().map(|item| match item {
+        Expr::Tuple(members) => members.clone(),
+        Expr::Nested(item) => vec![item.as_ref().clone()],
+        item => vec![item.clone()],
+    });
+    let items: Vec<Vec<Expr>> = items.collect();
+    match name.as_str() {
+        "rollup" => Some(rollup(&items)),
+        "cube" if items.len() <= CUBE_MAX => Some(cube(&items)),
+        _ => None,
+    }
+}
+
+fn rollup(items: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=items.len()).rev().map(|count| set_of(items[..count].iter().flatten())).collect()
+}
+
+/// The members, each once.
+fn set_of<'e>(members: impl Iterator<Item = &'e Expr>) -> Vec<Expr> {
+    let mut set: Vec<Expr> = Vec::new();
+    for member in members {
+        if !set.contains(member) {
+            set.push(member.clone());
+        }
+    }
+    set
+}
+
+fn cube(items: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    let set = |bits: usize| {
+        let chosen = items.iter().enumerate().filter(|(place, _)| (bits >> place) & 1 == 1);
+        set_of(chosen.flat_map(|(_, item)| item))
+    };
+    (0..1 << items.len()).map(set).collect()
 }
 
 /// `GROUP BY ()` makes one group of all rows, even if there are none.

@@ -76,8 +76,9 @@ fn reads_columns(tree: &impl Visit, alias: &str) -> bool {
     let found = visit_expressions(tree, |expr| {
         let reads = match expr {
             Expr::Identifier(ident) => !is_default(ident),
-            Expr::CompoundIdentifier(parts) => match parts.first() {
-                Some(table) if parts.len() == 2 => {
+            // A schema may stand before the table.
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [.., table, _] => {
                     table.value.eq_ignore_ascii_case(alias)
                         && !table.value.eq_ignore_ascii_case(EXCLUDED)
                 }
