@@ -35,6 +35,24 @@ pub(super) fn carried(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>>
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
+/// `array_agg(a ORDER BY b, b DESC)` without the second key, which decides nothing. DataFusion drops
+/// it in one place only, and fails where it compares the keys with those of a state. No upstream
+/// issue found.
+pub(super) fn without_repeated_keys(expr: &Expr) -> Option<Expr> {
+    let Expr::AggregateFunction(call) = expr else { return None };
+    let order = &call.params.order_by;
+    let is_first = |place: usize| order[..place].iter().all(|key| key.expr != order[place].expr);
+    if (0..order.len()).all(is_first) {
+        return None;
+    }
+    let mut call = call.clone();
+    call.params.order_by = (0..order.len())
+        .filter(|place| is_first(*place))
+        .map(|place| order[place].clone())
+        .collect();
+    Some(Expr::AggregateFunction(call))
+}
+
 fn wants_order(expr: &Expr) -> bool {
     match expr {
         Expr::Alias(alias) => wants_order(&alias.expr),
@@ -56,8 +74,10 @@ fn with_order(expr: Expr, order: &[SortExpr]) -> PlanResult<Expr> {
         return datafusion::common::internal_err!("an aggregate is a call");
     };
     call.params.order_by = order.to_vec();
+    let call = Expr::AggregateFunction(call);
+    let call = without_repeated_keys(&call).unwrap_or(call);
     // Plan nodes above refer to the aggregate by the name that it had without an order.
-    Ok(Expr::AggregateFunction(call).alias_qualified(qualifier, name))
+    Ok(call.alias_qualified(qualifier, name))
 }
 
 /// A plan, and the order of its rows as keys over its own columns.

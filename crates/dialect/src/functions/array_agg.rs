@@ -3,6 +3,7 @@
 
 mod cached_size;
 mod concat_arrays;
+mod distinct;
 mod ordered;
 mod runs;
 mod unordered;
@@ -17,6 +18,7 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
 };
 
+use self::distinct::Sorted;
 use self::ordered::{InOrder, Order};
 use self::unordered::Unordered;
 
@@ -34,7 +36,9 @@ impl AggregateUDFImpl for ArrayAgg {
 
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
         if args.is_distinct {
-            return self.inner.accumulator(args);
+            let is_ordered = !args.order_bys.is_empty();
+            let inner = self.inner.accumulator(args)?;
+            return Ok(if is_ordered { inner } else { Box::new(Sorted::new(inner)) });
         }
         if args.order_bys.is_empty() {
             return Ok(Box::new(Unordered::new(&args)));
