@@ -122,6 +122,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             .or_else(|| timestamp_comparisons::in_micros(other, schema))
             .or_else(|| two_lists::apart(other, schema))
             .or_else(|| scalar_subqueries::nullable_subquery(other))
+            .or_else(|| input_order::without_repeated_keys(other))
             .or_else(|| filtered_arguments(other)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
@@ -213,6 +214,7 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         }
         (given, DataType::Int2 | DataType::Int4 | DataType::Int8) => !given.is_integer(),
         // PostgreSQL has no such casts, although Arrow does.
+        (_, DataType::Array(_)) => true,
         (number, to) if number.is_numeric() && is_temporal(to) => true,
         (ArrowType::Boolean, DataType::Float4 | DataType::Float8 | DataType::Decimal { .. }) => {
             true

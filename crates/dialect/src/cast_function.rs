@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray};
+use arrow::array::{ArrayRef, AsArray, new_empty_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue, exec_err};
@@ -57,7 +57,13 @@ impl ScalarUDFImpl for CastFunction {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> PlanResult<FieldRef> {
-        let nullable = args.arg_fields[0].is_nullable();
+        let from = &args.arg_fields[0];
+        // No value converts to itself: the types alone decide whether there is such a cast.
+        let nothing = new_empty_array(from.data_type());
+        if matches!(convert(&nothing, from, &self.to, Manner::Explicit), Ok(None)) {
+            return Err(external(self.impossible(from)));
+        }
+        let nullable = from.is_nullable();
         let field = match self.target.metadata().is_empty() {
             true => arrow_field(self.name(), &self.to, nullable),
             false => self.target.as_ref().clone().with_name(self.name()).with_nullable(nullable),

@@ -10,11 +10,13 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DFSchemaRef, Result as PlanResult};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
 
 use crate::analyze::rewrite_expressions;
 
@@ -29,6 +31,57 @@ pub fn complete_columns(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
     }
     let named = plan.clone().transform_up_with_subqueries(rewrite_plan)?;
     Ok(Arc::clone(named.data.schema()))
+}
+
+/// Passes `pg_typeof` its argument with the type that SQL knows: see above.
+#[derive(Debug, Default)]
+pub(crate) struct TypesOfArguments;
+
+impl AnalyzerRule for TypesOfArguments {
+    fn name(&self) -> &str {
+        "types_of_arguments"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
+        plan.transform_up_with_subqueries(name_arguments).map(|transformed| transformed.data)
+    }
+}
+
+fn is_type_name(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if call.func.name() == "pg_typeof")
+}
+
+fn name_arguments(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        found |= expr.exists(|expr| Ok(is_type_name(expr)))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = DFSchema::empty();
+    for input in plan.inputs() {
+        schema.merge(complete_columns(input)?.as_ref());
+    }
+    let plain = merge_schema(&plan.inputs());
+    rewrite_expressions(plan, |expr| {
+        let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
+        if call.func.name() != "pg_typeof" || call.args.len() != 1 {
+            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        }
+        let known = match &call.args[0] {
+            Expr::Column(_) => {
+                let complete = call.args[0].get_type(&schema)?;
+                let plain = call.args[0].get_type(&plain)?;
+                (is_alike(&complete, &plain) && complete != plain).then_some(complete)
+            }
+            argument => list_of_values(argument, &schema),
+        };
+        let Some(list) = known else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
+        call.args = call.args.into_iter().map(|argument| named(argument, list.clone())).collect();
+        Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    })
 }
 
 fn may_say_otherwise(plan: &LogicalPlan) -> PlanResult<bool> {

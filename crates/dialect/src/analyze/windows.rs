@@ -3,6 +3,7 @@
 //! DataFusion's `bool_and` and `bool_or` cannot remove a value that leaves their frame, but its
 //! `min` and `max` can. Its sorts distinguish both zeros, which are equal in SQL.
 
+use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -10,10 +11,13 @@ use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, WindowFrameUnits, WindowFunctionDefinition, cast,
 };
+use thalweg_types::{Error, SqlState};
 
 use super::float_equality::with_one_zero;
 use super::rewrite_expressions;
 use crate::common_type;
+use crate::errors::external;
+use crate::types::display_name;
 
 /// Rewrites the windows of a plan node that has some. `schema` holds the columns that they may
 /// name.
@@ -29,7 +33,10 @@ pub(super) fn rewritten(
     let ask_for_peers = windows.window_expr.iter().any(asks_for_peers);
     rewrite_expressions(plan, |expr| {
         let rewritten = match &expr {
-            Expr::WindowFunction(call) => window(call, ask_for_peers, schema),
+            Expr::WindowFunction(call) => {
+                check_default(call, schema)?;
+                window(call, ask_for_peers, schema)
+            }
             _ => None,
         };
         Ok(rewritten.map_or_else(|| Transformed::no(expr), Transformed::yes))
@@ -70,6 +77,31 @@ fn of_one_type(arguments: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
     };
     let default = Expr::Literal(default.cast_to(&common).ok()?, None);
     Some(vec![value, offset.clone(), default])
+}
+
+/// Refuses `lag(value, offset, default)` of a truth value and something else, which have no common
+/// type. DataFusion would convert the default.
+fn check_default(call: &WindowFunction, schema: &DFSchema) -> PlanResult<()> {
+    let WindowFunctionDefinition::WindowUDF(function) = &call.fun else { return Ok(()) };
+    let ("lag" | "lead", [value, _, Expr::Literal(default, _)]) =
+        (function.name(), call.params.args.as_slice())
+    else {
+        return Ok(());
+    };
+    let (_, field) = value.to_field(schema)?;
+    let (value, default) = (field.data_type(), default.data_type());
+    let is_boolean = |data_type: &ArrowType| *data_type == ArrowType::Boolean;
+    let is_null = |data_type: &ArrowType| *data_type == ArrowType::Null;
+    if is_boolean(value) == is_boolean(&default) || is_null(value) || is_null(&default) {
+        return Ok(());
+    }
+    let message = format!(
+        "function {}({}, integer, {}) does not exist",
+        function.name(),
+        display_name(&field),
+        display_name(&Field::new("", default, true)),
+    );
+    Err(external(Error::new(SqlState::UNDEFINED_FUNCTION, message)))
 }
 
 fn window(call: &WindowFunction, ask_for_peers: bool, schema: &DFSchema) -> Option<Expr> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{Kind, Nodes, Pass, Position, Rule, Upstream};
 use crate::rewrite::{CountSetOperations, UnnestSubqueries};
-use crate::{analyze, optimize};
+use crate::{analyze, complete_types, optimize};
 
 /// The passes that give plans PostgreSQL's meaning, in the order in which they run.
-pub static PASSES: [Pass; 11] = [
+pub static PASSES: [Pass; 12] = [
     Pass {
         name: "computed_limits",
         kind: Kind::Analyzer,
@@ -57,6 +57,16 @@ pub static PASSES: [Pass; 11] = [
                  before constants are folded.",
         upstream: Upstream::NoneFound,
         rule: |()| Some(Rule::Analyzer(Arc::new(analyze::PostgresOperators))),
+    },
+    Pass {
+        name: "types_of_arguments",
+        kind: Kind::Analyzer,
+        position: Position::Last,
+        nodes: Nodes::All,
+        reason: "pg_typeof is passed its argument with the type that SQL knows, which Arrow's \
+                 type does not always tell.",
+        upstream: Upstream::NoneFound,
+        rule: |()| Some(Rule::Analyzer(Arc::new(complete_types::TypesOfArguments))),
     },
     Pass {
         name: "count_set_operations",
