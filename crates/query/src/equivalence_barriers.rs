@@ -18,6 +18,10 @@
 //!   moves below them, and counts rows instead of groups. No upstream issue found.
 //!
 //! A [`EquivalenceBarrier`] passes on rows, with only the properties that hold above it.
+//!
+//! DataFusion also removes the sort below an `OFFSET` without a `LIMIT` where rows above it get
+//! another order, so that other rows are skipped. A [`RequiredOrder`] asks for the sort. No
+//! upstream issue found.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,9 +31,11 @@ use datafusion::common::{JoinSide, JoinType, Statistics};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::equivalence::{EquivalenceClass, EquivalenceGroup};
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{
+    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements,
+};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
@@ -37,7 +43,9 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMer
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
+};
 
 use crate::plan::RECOMPUTED;
 
@@ -100,6 +108,7 @@ fn limits_apart(plan: Plan, above: Above) -> Result<Plan> {
         inputs.push(apart);
     }
     let plan = if is_changed { plan.replace_children(inputs, RECOMPUTED)? } else { plan };
+    let plan = with_required_order(plan)?;
     let is_apart = match above {
         Above::Nothing => false,
         Above::Sort => is_limit,
@@ -108,6 +117,35 @@ fn limits_apart(plan: Plan, above: Above) -> Result<Plan> {
     match is_apart {
         true => Ok(Arc::new(EquivalenceBarrier::new(plan, HiddenProperties::Orders)?)),
         false => Ok(plan),
+    }
+}
+
+/// An `OFFSET` without a `LIMIT`, whose sort below it stays.
+fn with_required_order(plan: Plan) -> Result<Plan> {
+    match plan.downcast_ref::<GlobalLimitExec>() {
+        Some(limit) if limit.fetch().is_none() => {
+            let input = sort_required(Arc::clone(limit.input()))?;
+            plan.replace_children(vec![input], RECOMPUTED)
+        }
+        _ => Ok(plan),
+    }
+}
+
+fn sort_required(plan: Plan) -> Result<Plan> {
+    if let Some(sort) = plan.downcast_ref::<SortExec>() {
+        let order = sort.expr().clone();
+        return Ok(Arc::new(RequiredOrder { input: plan, order }));
+    }
+    let children = plan.children();
+    let input = match (children.as_slice(), plan.maintains_input_order().as_slice()) {
+        ([input], [true]) => Some(Arc::clone(input)),
+        _ => None,
+    };
+    let Some(input) = input else { return Ok(plan) };
+    let required = sort_required(Arc::clone(&input))?;
+    match Arc::ptr_eq(&input, &required) {
+        true => Ok(plan),
+        false => plan.replace_children(vec![required], RECOMPUTED),
     }
 }
 
@@ -278,6 +316,69 @@ impl ExecutionPlan for EquivalenceBarrier {
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {
         vec![false]
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&input_stats[0]))
+    }
+}
+
+/// Passes on all rows in the order that it requires of them.
+#[derive(Debug)]
+struct RequiredOrder {
+    input: Plan,
+    order: LexOrdering,
+}
+
+impl RequiredOrder {
+    fn over(&self, input: Plan) -> Result<Plan> {
+        Ok(Arc::new(RequiredOrder { input, order: self.order.clone() }))
+    }
+}
+
+impl DisplayAs for RequiredOrder {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RequiredOrder: [{}]", self.order)
+    }
+}
+
+impl ExecutionPlan for RequiredOrder {
+    crate::hands_on!(input);
+
+    fn name(&self) -> &'static str {
+        "RequiredOrder"
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(vec![Distribution::SinglePartition])
+    }
+
+    fn required_input_ordering(&self) -> Vec<Option<OrderingRequirements>> {
+        vec![Some(OrderingRequirements::from(self.order.clone()))]
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {

@@ -31,12 +31,13 @@ const TABLES: [&str; 9] = [
 const LINES_MAX: usize = 24;
 
 /// A statement for each pass, whose plan differs without the pass.
-const STATEMENTS: [(&str, &str); 23] = [
+const STATEMENTS: [(&str, &str); 24] = [
     ("computed_limits", "SELECT a FROM t ORDER BY a LIMIT (SELECT min(a) FROM u)"),
     ("union_types", "SELECT a FROM t UNION ALL SELECT '1'"),
     ("unknown_literals", "SELECT b FROM t WHERE b > '5'"),
     ("interval_windows", "SELECT rank() OVER (ORDER BY i) FROM t"),
     ("postgres_operators", "SELECT a / b FROM t"),
+    ("types_of_arguments", "SELECT pg_typeof(array_agg(j)) FROM t"),
     ("count_set_operations", "SELECT b FROM t EXCEPT ALL SELECT b FROM u"),
     ("unnest_subqueries", "SELECT a, (SELECT b FROM u WHERE u.a = t.b) FROM t"),
     ("compare_days", "SELECT a FROM t WHERE d <= date '1998-12-01' - interval '90 days'"),
@@ -70,7 +71,7 @@ const STATEMENTS: [(&str, &str); 23] = [
 
 /// The passes of gateways, and the tests that show their plans.
 const OF_GATEWAYS: [(&str, &str); 1] =
-    [("fold_into_remote_scans", include_str!("../../../thalweg/tests/cluster/passes.rs"))];
+    [("fold_into_remote_scans", include_str!("../../../program/tests/cluster/passes.rs"))];
 
 /// A row of the table of passes, for readers.
 struct Row {

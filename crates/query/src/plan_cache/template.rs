@@ -89,7 +89,7 @@ pub(crate) fn template(
 }
 
 /// Operators that are the same in every execution, except for their input.
-const OPERATORS: [&str; 27] = [
+const OPERATORS: [&str; 28] = [
     "AggregateExec",
     "BoundedWindowAggExec",
     "CoalesceBatchesExec",
@@ -109,6 +109,7 @@ const OPERATORS: [&str; 27] = [
     "PlaceholderRowExec",
     "ProjectionExec",
     "RepartitionExec",
+    "RequiredOrder",
     "SmallBatches",
     "SortExec",
     "SortExec(TopK)",
