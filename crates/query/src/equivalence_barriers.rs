@@ -58,7 +58,7 @@ pub(crate) struct InsertEquivalenceBarriers;
 
 impl PhysicalOptimizerRule for InsertEquivalenceBarriers {
     fn name(&self) -> &'static str {
-        "veils"
+        "equivalence_barriers"
     }
 
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {

@@ -71,7 +71,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         rule: |context| Some(Rule::Analyzer(context.names.analyzer_rule())),
     },
     Pass {
-        name: "semi_joins_first",
+        name: "push_down_semi_joins",
         kind: Kind::Logical,
         position: Position::Before("optimize_projections"),
         nodes: Nodes::All,
@@ -81,7 +81,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         rule: |_| Some(Rule::Logical(Arc::new(PushDownSemiJoins))),
     },
     Pass {
-        name: "keep_first_of_groups",
+        name: "top_n_per_group",
         kind: Kind::Physical,
         position: Position::After("LimitedDistinctAggregation"),
         nodes: Nodes::Local,
@@ -114,7 +114,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         },
     },
     Pass {
-        name: "filters_down",
+        name: "filter_pushdown",
         kind: Kind::Physical,
         position: Position::Around("FilterPushdown"),
         nodes: Nodes::All,
@@ -124,7 +124,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         rule: |_| Some(Rule::PhysicalGuard(filter_pushdown::guarded)),
     },
     Pass {
-        name: "veils",
+        name: "equivalence_barriers",
         kind: Kind::Physical,
         position: Position::Before("EnsureRequirements"),
         nodes: Nodes::All,
@@ -157,7 +157,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         rule: |_| Some(Rule::Physical(Arc::new(SortedGroups))),
     },
     Pass {
-        name: "joins_give_way",
+        name: "yielding_operators",
         kind: Kind::Physical,
         position: Position::Last,
         nodes: Nodes::All,
@@ -169,7 +169,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         },
     },
     Pass {
-        name: "tell_thresholds",
+        name: "push_down_thresholds",
         kind: Kind::Physical,
         position: Position::Last,
         nodes: Nodes::All,

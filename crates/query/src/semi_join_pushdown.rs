@@ -30,7 +30,7 @@ pub(crate) struct PushDownSemiJoins;
 
 impl OptimizerRule for PushDownSemiJoins {
     fn name(&self) -> &'static str {
-        "semi_joins_first"
+        "push_down_semi_joins"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {

@@ -54,7 +54,7 @@ pub(crate) struct YieldingOperators {
 
 impl PhysicalOptimizerRule for YieldingOperators {
     fn name(&self) -> &'static str {
-        "joins_give_way"
+        "yielding_operators"
     }
 
     fn optimize(

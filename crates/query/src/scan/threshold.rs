@@ -44,7 +44,7 @@ pub(crate) struct PushDownThresholds;
 
 impl PhysicalOptimizerRule for PushDownThresholds {
     fn name(&self) -> &'static str {
-        "tell_thresholds"
+        "push_down_thresholds"
     }
 
     fn optimize(&self, plan: Plan, config: &ConfigOptions) -> Result<Plan> {

@@ -35,7 +35,7 @@ pub(crate) struct PlanTopNPerGroup;
 
 impl PhysicalOptimizerRule for PlanTopNPerGroup {
     fn name(&self) -> &'static str {
-        "keep_first_of_groups"
+        "top_n_per_group"
     }
 
     fn optimize(
