@@ -74,14 +74,32 @@ impl ThreadNumber {
         return ThreadNumber(0);
     }
 
-    /// Lowers the priority of the thread for the rest of its life: without privileges it cannot be
-    /// raised again. Does nothing on systems without thread priorities.
+    /// Lowers the priority of the thread for as long as it lives: without privileges, no thread
+    /// gets its priority back. All threads whose priority was lowered share one core, the last of
+    /// those that the process may use, so that any number of them leaves the other cores free. Does
+    /// nothing where the system knows no priorities of threads.
     pub fn lower_priority(self) {
+        #[cfg(target_os = "linux")]
+        self.move_to_last_core();
         #[cfg(target_os = "linux")]
         // SAFETY: a system call that reads and writes no memory of this process. A number that no
         // thread has any more makes it fail.
         unsafe {
             libc::setpriority(libc::PRIO_PROCESS, self.0.cast_unsigned(), LOWERED);
+        }
+    }
+
+    /// A failure leaves the thread on the cores that it has.
+    #[cfg(target_os = "linux")]
+    fn move_to_last_core(self) {
+        use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+        let thread = Pid::from_raw(self.0);
+        let Ok(cores) = sched_getaffinity(thread) else { return };
+        let last = (0..CpuSet::MAX_CPU).rev().find(|core| cores.is_set(*core));
+        if let (Some(thread), Some(last)) = (thread, last) {
+            let mut only = CpuSet::new();
+            only.set(last);
+            let _ = sched_setaffinity(Some(thread), &only);
         }
     }
 }
@@ -118,6 +136,7 @@ mod tests {
             let number = ThreadNumber::current();
             number.lower_priority();
             assert_eq!(nice(number), LOWERED);
+            assert_eq!(rustix::thread::sched_getaffinity(None).unwrap().count(), 1);
         };
         assert!(RealThreads.spawn("low", Box::new(lower)).unwrap().join());
         assert!(nice(ThreadNumber::current()) < LOWERED);

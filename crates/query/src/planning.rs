@@ -6,14 +6,14 @@
 //! stop waiting at any time, because of a cancel, a timeout or a lost client. Work that is
 //! suspended is dropped then. Work in the middle of a pass is *abandoned*: its thread continues
 //! with the lowest priority until a check of [`checks`](crate::heeding) ends the pass; then it
-//! drops the work and ends. Another thread replaces it.
+//! drops the work and ends. Another thread replaces it. All abandoned passes share one core.
 //!
 //! `docs/decisions/0006-planning-threads.md` describes the alternatives.
 
 mod job;
 pub(crate) mod limits;
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use parking_lot::{Condvar, Mutex};
 use thalweg_env::{ThreadNumber, Threads};
+use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -40,6 +41,10 @@ const THREADS_PER_CORE: usize = 8;
 
 /// Maximum number of abandoned passes at a time. Each ends within about a second.
 const ABANDONED_MAX: usize = 64;
+
+/// Maximum number of abandoned passes of one role, so that no role gets the statements of others
+/// refused.
+const ABANDONED_OF_ROLE_MAX: usize = 24;
 
 /// Texts from this length on, in bytes, are parsed on a planning thread. Parsing a shorter text
 /// takes about as long as switching threads.
@@ -75,7 +80,38 @@ struct Queue {
     /// Threads that wait for a job.
     idle: usize,
     abandoned: usize,
+    /// Abandoned passes of each role that has any.
+    abandoned_by: HashMap<RoleId, usize>,
     is_closed: bool,
+}
+
+impl Queue {
+    /// Checks that a role may start more work.
+    ///
+    /// # Errors
+    /// 53300 if too many abandoned passes still run.
+    fn check_abandoned(&self, role: RoleId) -> Result<()> {
+        let of_role = self.abandoned_by.get(&role).copied().unwrap_or(0);
+        match self.abandoned >= ABANDONED_MAX || of_role >= ABANDONED_OF_ROLE_MAX {
+            true => Err(too_many_abandoned()),
+            false => Ok(()),
+        }
+    }
+
+    fn begin_abandoned(&mut self, role: RoleId) {
+        self.abandoned += 1;
+        *self.abandoned_by.entry(role).or_default() += 1;
+    }
+
+    fn end_abandoned(&mut self, role: RoleId) {
+        self.abandoned -= 1;
+        if let Some(of_role) = self.abandoned_by.get_mut(&role) {
+            *of_role -= 1;
+            if *of_role == 0 {
+                self.abandoned_by.remove(&role);
+            }
+        }
+    }
 }
 
 impl PlanningThreads {
@@ -86,18 +122,20 @@ impl PlanningThreads {
         PlanningThreads(Arc::new(Pool { queue, arrived, lasting, starter, runtime }))
     }
 
-    /// Runs the work of a statement. Dropping the returned future drops the work, or abandons it if
-    /// a thread is in the middle of it.
+    /// Runs the work of a statement of a role. Dropping the returned future drops the work, or
+    /// abandons it if a thread is in the middle of it.
     ///
     /// # Errors
     /// Errors of the work; if it panicked; 53300 if too many abandoned passes still run.
     pub(crate) fn run<T: Send + 'static>(
         &self,
+        role: RoleId,
         work: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Working<T> {
         let (sender, done) = oneshot::channel();
-        if self.0.queue.lock().abandoned >= ABANDONED_MAX {
-            let _ = sender.send(Err(too_many_abandoned()));
+        let checked = self.0.queue.lock().check_abandoned(role);
+        if let Err(refused) = checked {
+            let _ = sender.send(Err(refused));
             return Working { done, job: None };
         }
         let work = async move {
@@ -105,7 +143,7 @@ impl PlanningThreads {
             let _ = sender.send(caught(work).await);
         };
         let runtime = Handle::try_current().unwrap_or_else(|_| self.0.runtime.clone());
-        let job = Job::new(work.boxed(), runtime, Arc::clone(&self.0));
+        let job = Job::new(role, work.boxed(), runtime, Arc::clone(&self.0));
         self.0.push(Arc::clone(&job));
         Working { done, job: Some(job) }
     }
@@ -133,7 +171,7 @@ pub(crate) fn is_long(sql: &str) -> bool {
     sql.len() >= LONG_BYTES
 }
 
-fn too_many_abandoned() -> Error {
+pub(crate) fn too_many_abandoned() -> Error {
     let message = "too many canceled statements are still being planned";
     Error::new(SqlState::TOO_MANY_CONNECTIONS, message)
         .with_hint("Try again in a second, when they have ended.")
@@ -198,12 +236,13 @@ impl Pool {
         let thread = ThreadNumber::current();
         while let Some(job) = self.next() {
             let was_abandoned = job.poll(thread);
+            let role = job.role();
             drop(job);
             if was_abandoned {
                 // The thread's priority was lowered and cannot be raised again.
                 let mut queue = self.queue.lock();
                 queue.threads -= 1;
-                queue.abandoned -= 1;
+                queue.end_abandoned(role);
                 self.start_threads(&mut queue);
                 return;
             }
@@ -233,10 +272,10 @@ impl Pool {
     }
 
     /// Records that a thread works on a job that was abandoned.
-    fn abandon(self: &Arc<Pool>, thread: ThreadNumber) {
+    fn abandon(self: &Arc<Pool>, thread: ThreadNumber, role: RoleId) {
         thread.lower_priority();
         let mut queue = self.queue.lock();
-        queue.abandoned += 1;
+        queue.begin_abandoned(role);
         self.start_threads(&mut queue);
     }
 }

@@ -38,7 +38,7 @@ use crate::workers::{AtomicScope, Load};
 
 pub(crate) use self::blocks::in_failed_block;
 use self::blocks::{Block, outside};
-use self::planned::Work;
+use self::planned::{PLANNING_TURNS, Work};
 pub use self::route::Route;
 
 /// Maximum number of retries of a statement that lost a conflict, before the error is reported.
@@ -53,8 +53,8 @@ const STAGED_RETRIES_MAX: usize = 3;
 /// in each crate that awaits it, and this one holds the whole of query processing.
 pub struct Session {
     database: Database,
-    /// Held while a statement's work is on a planning thread.
-    planning_turn: Arc<Semaphore>,
+    /// One is held for each work of the session's statements that is on a planning thread.
+    planning_turns: Arc<Semaphore>,
     cancels: SessionCancels,
     locks: SessionLocks,
     block: Option<Block>,
@@ -95,7 +95,7 @@ impl Session {
         let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
         Session {
             database,
-            planning_turn: Arc::new(Semaphore::new(1)),
+            planning_turns: Arc::new(Semaphore::new(PLANNING_TURNS)),
             cancels: SessionCancels::new(),
             locks,
             block: None,

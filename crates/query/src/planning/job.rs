@@ -8,11 +8,14 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use thalweg_dialect::statement_control::{StatementControl, within};
 use thalweg_env::ThreadNumber;
+use thalweg_txn::RoleId;
 use tokio::runtime::Handle;
 
 use super::Pool;
 
 pub(super) struct Job {
+    /// The role whose statement it is.
+    role: RoleId,
     state: Mutex<State>,
     /// The flag that passes and functions check.
     stop: Arc<StatementControl>,
@@ -36,9 +39,18 @@ enum State {
 
 impl Job {
     /// A job that its pool is about to queue.
-    pub(super) fn new(work: BoxFuture<'static, ()>, runtime: Handle, pool: Arc<Pool>) -> Arc<Job> {
+    pub(super) fn new(
+        role: RoleId,
+        work: BoxFuture<'static, ()>,
+        runtime: Handle,
+        pool: Arc<Pool>,
+    ) -> Arc<Job> {
         let stop = Arc::new(StatementControl::default());
-        Arc::new(Job { state: Mutex::new(State::Queued(work)), stop, runtime, pool })
+        Arc::new(Job { role, state: Mutex::new(State::Queued(work)), stop, runtime, pool })
+    }
+
+    pub(super) fn role(&self) -> RoleId {
+        self.role
     }
 
     /// Continues the work until it waits or ends. Returns true if it was abandoned meanwhile.
@@ -89,7 +101,7 @@ impl Job {
             State::Running { thread, is_abandoned, .. } => {
                 *is_abandoned = true;
                 // The thread takes the state's lock before it leaves the pool.
-                self.pool.abandon(*thread);
+                self.pool.abandon(*thread, self.role);
             }
             _ => {
                 let dropped = std::mem::replace(&mut *state, State::Over);

@@ -10,6 +10,8 @@ use super::*;
 /// How long a test waits for what must happen.
 const PATIENCE: Duration = Duration::from_secs(10);
 const A_MOMENT: Duration = Duration::from_millis(1);
+/// The role of all statements whose role does not matter.
+const ROLE: RoleId = RoleId(1);
 
 fn threads() -> PlanningThreads {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
@@ -44,11 +46,11 @@ fn pass(
 #[test]
 fn work_gives_what_it_gives() {
     let threads = threads();
-    assert_eq!(block_on(threads.run(async { Ok(7) })).unwrap(), 7);
+    assert_eq!(block_on(threads.run(ROLE, async { Ok(7) })).unwrap(), 7);
     let failing = async { Err::<(), _>(Error::new(SqlState::SYNTAX_ERROR, "wrong")) };
-    assert_eq!(block_on(threads.run(failing)).unwrap_err().state(), SqlState::SYNTAX_ERROR);
+    assert_eq!(block_on(threads.run(ROLE, failing)).unwrap_err().state(), SqlState::SYNTAX_ERROR);
     let panicking = async { panic!("on purpose") };
-    let error = block_on(threads.run::<()>(panicking)).unwrap_err();
+    let error = block_on(threads.run::<()>(ROLE, panicking)).unwrap_err();
     assert_eq!(error.state(), SqlState::INTERNAL_ERROR);
     until(|| threads.figures() == PlanningMetrics::default());
 }
@@ -57,7 +59,7 @@ fn work_gives_what_it_gives() {
 fn work_that_waits_is_woken() {
     let threads = threads();
     let (sender, receiver) = oneshot::channel();
-    let work = threads.run(async move { Ok(receiver.await.unwrap()) });
+    let work = threads.run(ROLE, async move { Ok(receiver.await.unwrap()) });
     until(|| threads.figures() == PlanningMetrics::default());
     sender.send(3).unwrap();
     assert_eq!(block_on(work).unwrap(), 3);
@@ -68,7 +70,7 @@ fn work_that_waits_is_dropped_with_who_waits_for_it() {
     let threads = threads();
     let held = Arc::new(());
     let holding = Arc::clone(&held);
-    let work = threads.run(async move {
+    let work = threads.run(ROLE, async move {
         std::future::pending::<()>().await;
         drop(holding);
         Ok(())
@@ -83,10 +85,10 @@ fn work_that_waits_is_dropped_with_who_waits_for_it() {
 fn long_passes_do_not_hold_up_others() {
     let threads = threads();
     let (begun, may_end) = (Arc::default(), Arc::default());
-    let passes: Vec<_> = (0..10).map(|_| threads.run(pass(&begun, &may_end))).collect();
+    let passes: Vec<_> = (0..10).map(|_| threads.run(ROLE, pass(&begun, &may_end))).collect();
     until(|| begun.load(Ordering::Relaxed) == 10);
     assert_eq!(threads.figures().busy, 10);
-    assert!(block_on(threads.run(async { Ok(()) })).is_ok());
+    assert!(block_on(threads.run(ROLE, async { Ok(()) })).is_ok());
     may_end.store(true, Ordering::Relaxed);
     block_on(try_join_all(passes)).unwrap();
     until(|| threads.figures() == PlanningMetrics::default());
@@ -98,9 +100,9 @@ fn an_abandoned_pass_is_replaced() {
     let threads = threads();
     let (begun, may_end) = (Arc::default(), Arc::default());
     let most = 2 * THREADS_PER_CORE;
-    let mut passes: Vec<_> = (0..most).map(|_| threads.run(pass(&begun, &may_end))).collect();
+    let mut passes: Vec<_> = (0..most).map(|_| threads.run(ROLE, pass(&begun, &may_end))).collect();
     until(|| begun.load(Ordering::Relaxed) == most);
-    let mut waiting = threads.run(async { Ok(()) });
+    let mut waiting = threads.run(ROLE, async { Ok(()) });
     assert_eq!(threads.figures().waiting, 1);
     assert!(block_on(poll_immediate(&mut waiting)).is_none());
     drop(passes.pop());
@@ -116,7 +118,7 @@ fn an_abandoned_pass_hears_of_it() {
     let threads = threads();
     let begun = Arc::new(AtomicBool::new(false));
     let begins = Arc::clone(&begun);
-    let work = threads.run::<()>(async move {
+    let work = threads.run::<()>(ROLE, async move {
         begins.store(true, Ordering::Relaxed);
         loop {
             statement_control::check_cancelled()?;
@@ -131,15 +133,24 @@ fn an_abandoned_pass_hears_of_it() {
 fn too_many_abandoned_passes_are_refused() {
     let threads = threads();
     let (begun, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::default());
-    for count in 1..=ABANDONED_MAX {
-        let work = threads.run(pass(&begun, &may_end));
-        until(|| begun.load(Ordering::Relaxed) == count);
+    let refused = |role: u32| {
+        let done = block_on(threads.run(RoleId(role), async { Ok(()) }));
+        done.err().map(|error| error.state())
+    };
+    for count in 0..ABANDONED_MAX {
+        let role = (count / ABANDONED_OF_ROLE_MAX) as u32;
+        assert_eq!(refused(role), None);
+        let work = threads.run(RoleId(role), pass(&begun, &may_end));
+        until(|| begun.load(Ordering::Relaxed) == count + 1);
         drop(work);
+        if (count + 1) % ABANDONED_OF_ROLE_MAX == 0 {
+            assert_eq!(refused(role), Some(SqlState::TOO_MANY_CONNECTIONS), "its own are many");
+            assert_eq!(refused(role + 1), None, "others have none");
+        }
     }
-    let refused = || block_on(threads.run(async { Ok(()) })).err().map(|error| error.state());
-    assert_eq!(refused(), Some(SqlState::TOO_MANY_CONNECTIONS));
+    assert_eq!(refused(u32::MAX), Some(SqlState::TOO_MANY_CONNECTIONS), "there are too many");
     may_end.store(true, Ordering::Relaxed);
-    until(|| refused().is_none());
+    until(|| refused(0).is_none() && refused(u32::MAX).is_none());
     until(|| threads.figures() == PlanningMetrics::default());
 }
 
@@ -148,9 +159,9 @@ fn work_left_in_the_queue_ends_with_the_threads() {
     let threads = threads();
     let (begun, may_end) = (Arc::new(AtomicUsize::new(0)), Arc::default());
     let most = 2 * THREADS_PER_CORE;
-    let passes: Vec<_> = (0..most).map(|_| threads.run(pass(&begun, &may_end))).collect();
+    let passes: Vec<_> = (0..most).map(|_| threads.run(ROLE, pass(&begun, &may_end))).collect();
     until(|| begun.load(Ordering::Relaxed) == most);
-    let waiting = threads.run(async { Ok(()) });
+    let waiting = threads.run(ROLE, async { Ok(()) });
     drop(threads);
     assert!(block_on(waiting).is_err());
     may_end.store(true, Ordering::Relaxed);

@@ -19,13 +19,17 @@ use crate::database::Database;
 use crate::memory;
 use crate::panics::caught;
 use crate::planner::Planner;
-use crate::planning::is_long;
+use crate::planning::{is_long, too_many_abandoned};
 use crate::row_forms::RowForm;
 use crate::stack::with_room;
 use crate::statement::{Execution, Scope, Settings, plan_text};
 
 /// Freeing the syntax tree of a text from this length on, in bytes, takes a millisecond or more.
 const FREED_ELSEWHERE_BYTES: usize = 64 << 10;
+
+/// Maximum number of works that a session has on planning threads: the one of its statement, and
+/// canceled ones that have not ended yet.
+pub(super) const PLANNING_TURNS: usize = 4;
 
 /// Work on a statement.
 pub(super) type Work<T> =
@@ -73,9 +77,10 @@ impl SessionParts {
 }
 
 impl Session {
-    /// Does some work on a planning thread. A session has one such work at a time, as canceled work
-    /// may still be running there. Does not borrow the session, so that the future is `Send`
-    /// regardless of the session's contents.
+    /// Does some work on a planning thread. Canceled work may still be running there, beside the
+    /// work of the session's next statement: it has its own planner and its own copy of the
+    /// settings. A session with [`PLANNING_TURNS`] such works is refused. Does not borrow the
+    /// session, so that the future is `Send` regardless of the session's contents.
     fn on_planning_thread<T: Send + 'static, W>(
         &self,
         work: W,
@@ -83,15 +88,16 @@ impl Session {
     where
         W: Future<Output = Result<T>> + Send + 'static,
     {
-        let (threads, turn) = (self.database.clone(), Arc::clone(&self.planning_turn));
+        let (threads, turns) = (self.database.clone(), Arc::clone(&self.planning_turns));
+        let role = self.settings.identity.authenticated;
         async move {
-            let turn = turn.acquire_owned().await;
+            let turn = turns.try_acquire_owned().map_err(|_| too_many_abandoned())?;
             let work = async move {
                 let done = work.await;
                 drop(turn);
                 done
             };
-            threads.shared.planners.planning().run(work).await
+            threads.shared.planners.planning().run(role, work).await
         }
     }
 
