@@ -7,6 +7,7 @@
 //! snapshot.
 
 mod buffered_side;
+mod byte_sized;
 mod cancellable_tasks;
 mod long_series;
 mod memory_constrained;
@@ -39,6 +40,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
 
+pub(crate) use byte_sized::is_byte_sized;
 pub use window_memory::with_window_memory;
 pub(crate) use yielding::YieldingOperators;
 

@@ -48,6 +48,7 @@ pub(crate) use self::local::{
     ApplySemiJoinFilters, LOCAL, WaitingFor, with_local_semi_join_filters,
 };
 use crate::equivalence_barriers::is_veil;
+use crate::executor::is_byte_sized;
 use crate::plan::RECOMPUTED;
 use crate::workers::is_run_apart;
 
@@ -240,6 +241,7 @@ pub(crate) fn column_below(node: &Plan, column: usize) -> Option<(usize, usize)>
     let passes_on = node.is::<RepartitionExec>()
         || node.is::<CooperativeExec>()
         || node.is::<CollectKeys>()
+        || is_byte_sized(node)
         || is_veil(node)
         || node.downcast_ref::<CoalescePartitionsExec>().is_some_and(|all| all.fetch().is_none());
     passes_on.then_some((0, column))

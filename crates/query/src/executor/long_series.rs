@@ -26,6 +26,8 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use thalweg_dialect::errors::external;
 use thalweg_dialect::{Series, series_counts};
 
+use super::byte_sized;
+
 /// The name of the function that makes arrays of series.
 const SERIES: &str = "generate_series";
 
@@ -34,9 +36,8 @@ const ITEMS_AT_ONCE: u64 = 64 << 10;
 
 /// An unnesting whose long series come in parts; `None` if it has no series.
 pub(super) fn in_parts(unnest: &UnnestExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let Some(projection) = unnest.input().downcast_ref::<ProjectionExec>() else {
-        return Ok(None);
-    };
+    let input = byte_sized::whole(unnest.input());
+    let Some(projection) = input.downcast_ref::<ProjectionExec>() else { return Ok(None) };
     let lists = unnest.list_column_indices();
     // Arrays in arrays and structs are unnested differently.
     if lists.iter().any(|list| list.depth != 1) || !unnest.struct_column_indices().is_empty() {
@@ -47,7 +48,7 @@ pub(super) fn in_parts(unnest: &UnnestExec) -> Result<Option<Arc<dyn ExecutionPl
     if !lists.iter().any(is_series) {
         return Ok(None);
     }
-    let parts = Arc::new(LongSeries { projection: Arc::clone(unnest.input()), lists });
+    let parts = Arc::new(LongSeries { projection: Arc::clone(input), lists });
     Ok(Some(Arc::new(CooperativeExec::new(parts))))
 }
 

@@ -1,5 +1,6 @@
-//! A rule for physical plans: joins that make many rows of few yield meanwhile, and so do long
-//! series ([`long_series`]) and operators above a window that emits all of its rows at once.
+//! A rule for executable plans: joins that make many rows of few give way while they do, so do long
+//! series ([`long_series`]), and what is above a window that gives all of its rows at once.
+//! Projections that make large values make them piece by piece ([`byte_sized`]).
 //!
 //! DataFusion makes leaves yield, once per number of batches. But one batch may meet millions of
 //! rows in a nested-loop or cross join, so that a canceled statement would go on for minutes while
@@ -26,6 +27,7 @@ use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -35,8 +37,8 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::{Stream, StreamExt};
 
 use super::buffered_side::BufferedSide;
-use super::long_series;
 use super::window_memory::of_window;
+use super::{byte_sized, long_series};
 use crate::compact_texts::with_own_texts;
 use crate::plan::RECOMPUTED;
 
@@ -79,6 +81,9 @@ impl PhysicalOptimizerRule for YieldingOperators {
                     }
                     None => Ok(Transformed::no(plan)),
                 };
+            }
+            if self.alone && plan.is::<ProjectionExec>() {
+                return byte_sized::in_pieces(plan);
             }
             if self.alone && plan.is::<WindowAggExec>() {
                 let size = if holding.get() > 0 { Size::Own } else { Size::Usual };

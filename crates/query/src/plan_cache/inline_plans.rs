@@ -12,9 +12,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::parameter::is_held_call;
 use crate::semi_join_filters::LOCAL;
 
-/// Operators that process their input batch by batch on the same thread.
-const PLAIN: [&str; 14] = [
+/// Operators that take their input's rows one batch after the other, on the same thread.
+const PLAIN: [&str; 15] = [
     "AggregateExec",
+    "ByteSized",
     "CoalesceBatchesExec",
     "CooperativeExec",
     "EmptyExec",

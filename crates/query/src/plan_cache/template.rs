@@ -89,9 +89,10 @@ pub(crate) fn template(
 }
 
 /// Operators that are the same in every execution, except for their input.
-const OPERATORS: [&str; 28] = [
+const OPERATORS: [&str; 29] = [
     "AggregateExec",
     "BoundedWindowAggExec",
+    "ByteSized",
     "CoalesceBatchesExec",
     "CoalescePartitionsExec",
     "CooperativeExec",

@@ -146,9 +146,9 @@ pub(super) fn copy(
         (matches!(target, CopyTarget::Program { command: _ }), "COPY with PROGRAM"),
         (has_rows, "rows behind COPY in the same message"),
     ])?;
-    options.iter().try_for_each(|option| match option {
+    options.iter().for_each(|option| match option {
         // Rows of a committed load need no later freezing here.
-        CopyOption::Freeze(_) => Ok(()),
+        CopyOption::Freeze(_) => (),
         // Each is read where the statement runs.
         CopyOption::Format(_)
         | CopyOption::Delimiter(_)
@@ -159,8 +159,8 @@ pub(super) fn copy(
         | CopyOption::ForceQuote(_)
         | CopyOption::ForceNotNull(_)
         | CopyOption::ForceNull(_)
-        | CopyOption::Encoding(_) => Ok(()),
-    })?;
+        | CopyOption::Encoding(_) => (),
+    });
     legacy_options.iter().try_for_each(|option| match option {
         CopyLegacyOption::Binary
         | CopyLegacyOption::Csv(_)
