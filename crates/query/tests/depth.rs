@@ -158,6 +158,7 @@ async fn what_applications_nest_is_answered() {
         format!("SELECT {} IS NULL", deep(6_000)),
         format!("SELECT length(jsonb_build_array({})::text)", deep(5_000)),
     ] {
-        run(&mut session, &sql).await.unwrap_or_else(|error| panic!("{}: {error:?}", &sql[..40]));
+        let shown: String = sql.chars().take(40).collect();
+        run(&mut session, &sql).await.unwrap_or_else(|error| panic!("{shown}: {error:?}"));
     }
 }

@@ -5,6 +5,8 @@
     reason = "threads of the process are waited for in real time"
 )]
 
+mod growing;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -130,6 +132,92 @@ async fn values_stay_within_the_limit() {
         let done = holds(&mut session, sql).await;
         let state = done.as_ref().err().map(Error::state);
         assert_eq!(state, Some(SqlState::OUT_OF_MEMORY), "{sql}: {done:?}");
+    }
+}
+
+/// The limit holds for every statement that makes large values. `THALWEG_ONLY` selects statements by
+/// a part of their text.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn functions_that_make_values_stay_within_the_limit() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    let mut session = limited(&database).await;
+    let only = std::env::var("THALWEG_ONLY").unwrap_or_default();
+    let mut wrong = Vec::new();
+    for sql in growing::STATEMENTS.iter().filter(|sql| sql.contains(&only)) {
+        let (done, peak) = measured(&mut session, sql).await;
+        let state = done.as_ref().err().map_or("00000", |error| error.state().0);
+        eprintln!("{:3} MiB {state} {sql}", peak >> 20);
+        let ends_well = matches!(state, "00000" | "53200" | "54000");
+        if peak > LIMIT + MARGIN || !ends_well {
+            wrong.push(format!("{} MiB, {done:?}: {sql}", peak >> 20));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Statements whose rows become wide after the first ones, with their numbers of rows. A batch of
+/// the usual number of rows is larger than the limit.
+const WIDE: [(&str, usize); 7] = [
+    ("SELECT g, CASE WHEN n < 9000 THEN v ELSE repeat(v, 1000) END FROM m LIMIT 30000", 30_000),
+    (
+        "SELECT w FROM (SELECT CASE WHEN n < 9000 THEN v ELSE repeat(v, 1000) END AS w FROM m) x \
+         WHERE length(w) > 4 LIMIT 30000",
+        30_000,
+    ),
+    (
+        "SELECT jsonb_build_object('a', CASE WHEN n < 9000 THEN v ELSE repeat(v, 1000) END) \
+         FROM m LIMIT 20000",
+        20_000,
+    ),
+    (
+        "SELECT string_to_array(repeat('ab,', CASE WHEN n < 9000 THEN 1 ELSE 3000 END), ',') \
+         FROM m LIMIT 12000",
+        12_000,
+    ),
+    ("SELECT id, pad FROM wide", 3_000),
+    ("SELECT id, pad FROM wide WHERE id % 7 > 0 AND length(pad) > 10", 2_572),
+    ("SELECT upper(pad), id FROM wide WHERE id > 5", 2_995),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wide_rows_stream_within_the_limit() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    for sql in [
+        "CREATE TABLE wide (id bigint, pad text)",
+        "INSERT INTO wide SELECT i, repeat('p', CASE WHEN i < 1000 THEN 10 ELSE 60000 END) \
+         FROM generate_series(1, 3000) s(i)",
+    ] {
+        database.session().execute(sql).await.unwrap();
+    }
+    let mut session = limited(&database).await;
+    let mut wrong = Vec::new();
+    for (sql, expected) in WIDE {
+        let (done, peak) = measured(&mut session, sql).await;
+        eprintln!("{:3} MiB {done:?} {sql}", peak >> 20);
+        if peak > LIMIT + MARGIN || done.as_ref().ok() != Some(&expected) {
+            wrong.push(format!("{} MiB, {done:?}: {sql}", peak >> 20));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Values that nest as deeply as they may, and ten and thirty times as deeply.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deep_values_take_little_memory() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    let mut session = database.session();
+    for form in growing::DEEP {
+        for depth in [6_000, 60_000, 200_000] {
+            let sql = form(depth);
+            let (done, peak) = measured(&mut session, &sql).await;
+            let state = done.as_ref().err().map_or("00000", |error| error.state().0);
+            let shown = &sql[..sql.len().min(70)];
+            eprintln!("{:3} MiB {state} {depth} {shown}", peak >> 20);
+            assert!(peak <= 100 << 20, "{} MiB at {depth}: {shown}", peak >> 20);
+        }
     }
 }
 
