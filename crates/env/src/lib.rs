@@ -41,6 +41,8 @@ pub use metered::{Metered, thread_net_bytes};
 pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;
-pub use simulated::{DiskCondition, Entered, Fault, Lie, SECTOR, Schedule, SimulatedDisk, Timer, is_simulated};
+pub use simulated::{
+    DiskCondition, Entered, Fault, Lie, SECTOR, Schedule, SimulatedDisk, Timer, is_simulated,
+};
 pub use threads::{RealThreads, ThreadHandle, ThreadNumber, Threads};
 pub use waiting::{Condvar, Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};

@@ -165,7 +165,9 @@ static PASSES: [Pass<PassContext>; 13] = [
                  pass for this skips everything below an operator that yields.",
         upstream: Upstream::Links(&["https://github.com/apache/datafusion/issues/19358"]),
         rule: |context| {
-            Some(Rule::Physical(Arc::new(YieldingOperators { alone: !context.cluster.is_present() })))
+            Some(Rule::Physical(Arc::new(YieldingOperators {
+                alone: !context.cluster.is_present(),
+            })))
         },
     },
     Pass {

@@ -31,7 +31,6 @@ use crate::optimization::optimize;
 use crate::outcome::BatchStream;
 use crate::plan_depth;
 use crate::planning::limits::{self, check_grouping_sets, check_size};
-use crate::row_forms::{EncodedStream, RowForm};
 use crate::statement::folded;
 
 /// Options with which this crate replaces children of a plan.

@@ -108,7 +108,8 @@ impl Planners {
             counted: Mutex::default(),
         };
         // A pass without a position is reported when the database is opened.
-        let context = planners.context_of_passes(&SessionCatalog::new(Arc::clone(Cluster::absent())));
+        let context =
+            planners.context_of_passes(&SessionCatalog::new(Arc::clone(Cluster::absent())));
         passes::assembled(&context, |_| true)?;
         Ok(planners)
     }

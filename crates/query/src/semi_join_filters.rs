@@ -45,7 +45,7 @@ use self::collect::CollectKeys;
 pub use self::key_membership::KeyMembership;
 pub use self::keys::Keys;
 pub(crate) use self::local::{
-    ApplySemiJoinFilters, LOCAL, WaitingFor, with_local_semi_join_filters,
+    ApplySemiJoinFilters, LOCAL, PASS, WaitingFor, with_local_semi_join_filters,
 };
 use crate::equivalence_barriers::is_veil;
 use crate::executor::is_byte_sized;

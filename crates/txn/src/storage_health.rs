@@ -176,7 +176,8 @@ impl StorageHealth {
     /// A part failed. A fault that is known for the same reason stays as it is.
     pub(crate) fn failed(&self, reason: StorageReason, error: &Error, until_restart: bool) {
         let since_micros = self.clock.now_micros();
-        let fault = StorageFault { reason, message: error_line(error), since_micros, until_restart };
+        let fault =
+            StorageFault { reason, message: error_line(error), since_micros, until_restart };
         let listener = {
             let mut state = self.state.lock();
             let known = state.faults.iter_mut().find(|known| known.reason.part() == reason.part());

@@ -1,5 +1,7 @@
 //! Workers that are watched: over HTTP, and by `thalweg status`.
 
+#![expect(clippy::disallowed_types, reason = "a test asks over HTTP as any client does")]
+
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 

@@ -1,5 +1,7 @@
 //! A server whose storage fails says so, in its log and to those who watch it.
 
+#![expect(clippy::disallowed_types, reason = "a test asks over HTTP as any client does")]
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};

@@ -220,7 +220,7 @@ fn statements_and_names_are_those_of_the_table() {
 async fn rows_have_the_names_and_kinds_of_their_passes() {
     let database = Database::in_memory().unwrap();
     let context = PassContext {
-        names: SessionCatalog::new(None),
+        names: SessionCatalog::new(Arc::clone(Cluster::absent())),
         scheduler: Arc::clone(database.shared.planners.scheduler()),
         cluster: Arc::clone(Cluster::absent()),
     };

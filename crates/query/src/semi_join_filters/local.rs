@@ -13,7 +13,7 @@ use crate::fused::FusedAggregate;
 use crate::scan::ShardScan;
 
 /// The pass of this module.
-const PASS: &str = "semi_join_filters";
+pub(crate) const PASS: &str = "semi_join_filters";
 
 /// The pass that makes scans wait for the keys of joins. It runs after all others.
 #[derive(Debug)]

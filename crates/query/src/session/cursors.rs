@@ -39,6 +39,6 @@ impl Session {
         let motion = Motion::Forward(rows.map_or(Rows::All, Rows::Count));
         let cursor = self.cursors.find(name)?;
         let outcome = self.cancels.run(cursor.fetch(motion)).await?;
-        Ok(self.answered(Route::OfSession, outcome, timer))
+        Ok(self.answered(Route::SessionCommand, outcome, timer))
     }
 }

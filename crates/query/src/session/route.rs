@@ -85,7 +85,7 @@ impl Route {
     /// True if an outcome may have rows that are still to come.
     fn has_rows_to_come(self) -> bool {
         match self {
-            Route::CachedPlan | Route::Control | Route::OfSession | Route::Planned => true,
+            Route::CachedPlan | Route::Control | Route::SessionCommand | Route::Planned => true,
             Route::Point
             | Route::IndexRange
             | Route::WorkerRow
@@ -198,7 +198,7 @@ impl Session {
             return Ok((Route::Control, self.control(control).await?));
         }
         if let Some(wanted) = statement::of_session(&parsed) {
-            return Ok((Route::OfSession, self.run_of_session(wanted, sql).await?));
+            return Ok((Route::SessionCommand, self.run_of_session(wanted, sql).await?));
         }
         let parsed = Arc::new(parsed);
         let outcome = self.run_planned(&parsed, sql).await;
@@ -286,9 +286,9 @@ mod tests {
             ("SELECT pg_advisory_lock(1)", Route::AdvisoryLock),
             ("SELECT pg_try_advisory_xact_lock(2)", Route::AdvisoryLock),
             ("COMMIT", Route::Control),
-            ("PREPARE p AS SELECT a FROM t WHERE a = $1", Route::OfSession),
-            ("EXECUTE p (1)", Route::OfSession),
-            ("DEALLOCATE p", Route::OfSession),
+            ("PREPARE p AS SELECT a FROM t WHERE a = $1", Route::SessionCommand),
+            ("EXECUTE p (1)", Route::SessionCommand),
+            ("DEALLOCATE p", Route::SessionCommand),
         ] {
             let outcome = session.execute(sql).await;
             assert_eq!(session.route(), Some(route), "{sql}");
@@ -296,7 +296,7 @@ mod tests {
         }
         // A statement that fails leaves the route of the last one.
         assert!(session.execute("SELECT x FROM t").await.is_err());
-        assert_eq!(session.route(), Some(Route::OfSession));
+        assert_eq!(session.route(), Some(Route::SessionCommand));
     }
 
     #[tokio::test]

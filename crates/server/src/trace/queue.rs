@@ -115,7 +115,6 @@ impl Shared {
 }
 
 impl Drop for LogGuard {
-    #[expect(clippy::disallowed_methods, reason = "the stream is written in real time")]
     fn drop(&mut self) {
         let mut state = self.0.state.lock();
         state.is_closed = true;

@@ -195,7 +195,7 @@ impl World {
         }
         drop(sender);
         let mut outcomes: Vec<Option<Result<Lsn>>> = vec![None; count];
-        for (place, answer) in answers {
+        while let Ok((place, answer)) = answers.recv() {
             let before = outcomes[place].replace(answer);
             check(before.is_none(), || format!("commit {place} was answered twice"))?;
         }
