@@ -27,20 +27,20 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
+use thalweg_functions::{concatenation, is_concatenation};
 use thalweg_types::DataType;
+use thalweg_values::arithmetic;
+use thalweg_values::cast::is_text;
+use thalweg_values::cast_function::CastFunction;
+use thalweg_values::types::{self, TYPE_KEY, arrow_field};
 
 pub(crate) use self::interval_order::IntervalWindows;
 pub(crate) use self::limits::ComputedLimits;
 pub(crate) use self::unions::UnionTypes;
 pub use self::unknown::with_operand_types;
-pub(crate) use self::unknown::{UnknownLiterals, type_beside, typed};
-use crate::cast::is_text;
-use crate::cast_function::CastFunction;
+pub(crate) use self::unknown::{UnknownLiterals, typed};
 use crate::clock_literal;
-use crate::functions::{concatenation, is_concatenation};
 use crate::guards::filtered_arguments;
-use crate::types::{TYPE_KEY, arrow_field};
-use crate::{arithmetic, types};
 
 #[derive(Debug, Default)]
 pub(crate) struct PostgresOperators;
@@ -237,7 +237,7 @@ fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
         Expr::Literal(literal, _) => literal.try_as_str().flatten(),
         _ => None,
     };
-    let mut depth = literal.map_or(0, crate::cast::array_dimensions);
+    let mut depth = literal.map_or(0, thalweg_values::cast::array_dimensions);
     if let DataType::Array(_) = item.as_ref() {
         // An array without items fits into any type.
         let has_items = literal.is_some_and(|text| !text.trim_end().ends_with("{}"));
@@ -249,7 +249,7 @@ fn nested_like(value: &Expr, from: &Field, to: &DataType) -> Option<DataType> {
         given = item.data_type();
     }
     // The conversion itself refuses more dimensions.
-    let depth = depth.min(crate::cast::DIMENSIONS_MAX + 1);
+    let depth = depth.min(thalweg_values::cast::DIMENSIONS_MAX + 1);
     let nested = (1..depth).fold(to.clone(), |nested, _| DataType::Array(Box::new(nested)));
     (depth > 1).then_some(nested)
 }

@@ -14,11 +14,10 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use thalweg_types::DataType;
-
-use crate::calendar::{ClockWord, Moment, Refusal};
-use crate::cast::is_text;
-use crate::errors::external;
-use crate::types::{self, arrow_field, arrow_type};
+use thalweg_values::calendar::{ClockWord, Moment, Refusal};
+use thalweg_values::cast::is_text;
+use thalweg_values::errors::external;
+use thalweg_values::types::{self, arrow_field, arrow_type};
 
 /// True if a literal of a date or timestamp with this text depends on the clock, as `today` does.
 #[must_use]

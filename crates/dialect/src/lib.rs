@@ -1,47 +1,36 @@
 //! PostgreSQL's behaviour on DataFusion: the syntax of statements, the types, functions and
 //! operators, the errors of arithmetic, and the wording of errors.
 //!
-//! [`configure`] and the passes of [`passes`] prepare a session for all of it.
-//! [`parse`](parse::parse) reads statements for such a session, and [`errors::from_datafusion`]
-//! translates its errors.
+//! [`configure`] prepares a session for all of it. [`parse`](parse::parse) reads statements for
+//! such a session, and [`from_datafusion`](thalweg_values::errors::from_datafusion) translates its
+//! errors.
 
 mod analyze;
-mod arithmetic;
-pub mod assign;
-mod calendar;
-mod cast;
-mod cast_function;
 mod clock_literal;
-mod common_type;
 pub mod complete_types;
-pub mod errors;
-mod functions;
 pub mod guards;
 mod optimize;
+mod overrides;
 pub mod parse;
 pub mod passes;
 pub mod rewrite;
-pub mod statement_control;
-pub mod system_types;
 #[cfg(test)]
 mod testing;
-pub mod types;
-mod wrapping;
-mod zone;
+#[cfg(test)]
+mod tests;
 
 pub use analyze::with_operand_types;
-pub use cast::to_text;
 pub use clock_literal::depends_on_clock;
-pub use functions::statement_time::begin_statement;
-pub use functions::{Series, even_unit, exact_averages, series_counts};
 
-use functions::replace;
+use crate::overrides::replace;
 
 use std::sync::Arc;
 
 use datafusion::config::Dialect;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::planner::ExprPlanner;
 use datafusion::prelude::SessionConfig;
+use thalweg_values::{arithmetic, types};
 
 /// Adds DataFusion's default features and PostgreSQL's behaviour to the state of a session, except
 /// for the [`passes`] over plans.
@@ -54,11 +43,13 @@ pub fn configure(builder: SessionStateBuilder) -> SessionStateBuilder {
     let config = builder.config().take().unwrap_or_default();
     let scalar = builder.scalar_functions().get_or_insert_default();
     replace(scalar, arithmetic::functions());
-    replace(scalar, functions::scalar());
+    replace(scalar, thalweg_functions::scalar());
     // The first planner that knows an operator decides.
     let planners = builder.expr_planners().get_or_insert_default();
-    planners.splice(0..0, functions::expr_planners());
-    replace(builder.aggregate_functions().get_or_insert_default(), functions::aggregate());
+    let first: [Arc<dyn ExprPlanner>; 2] =
+        [Arc::new(rewrite::IntegerLiterals), Arc::new(rewrite::CaseResults)];
+    planners.splice(0..0, first.into_iter().chain(thalweg_functions::expr_planners()));
+    replace(builder.aggregate_functions().get_or_insert_default(), thalweg_functions::aggregate());
     builder
         .with_config(postgres_config(config))
         .with_type_planner(Arc::new(types::PostgresTypePlanner))

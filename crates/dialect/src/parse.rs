@@ -6,18 +6,14 @@
 
 mod balance;
 mod cursors;
-mod depth;
 mod dialect;
 mod effort;
 mod explain;
 mod fetch;
 mod intervals;
 mod literal;
-mod parser_stack;
-mod redact;
 mod refuse;
 mod roles;
-mod source_positions;
 mod token_steps;
 mod transactions;
 mod windows;
@@ -25,22 +21,17 @@ mod windows;
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::errors;
+use thalweg_values::sql_parts::{NESTING_MAX, parse_part};
+use thalweg_values::sql_text::{SourcePositions, depth, parser_stack};
 
 use self::dialect::ThalwegDialect;
-use crate::errors;
 pub use cursors::is_move;
 pub(crate) use intervals::interval_parts;
-pub use redact::{may_hold_password, without_passwords};
-pub(crate) use source_positions::{SourcePositions, character_at};
-
-/// Limit of the parser's recursion. A parenthesis takes up to four levels, and [`depth`] bounds
-/// those before.
-const NESTING_MAX: usize = 1_024;
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -103,14 +94,6 @@ pub fn parse_single(sql: &str) -> Result<Parsed> {
     }
 }
 
-/// Parses the name of a type, which may come from a client or from storage.
-///
-/// # Errors
-/// If the text is no type's name, or has too many brackets.
-pub fn parse_type(text: &str) -> Result<ast::DataType> {
-    parse_part(text, |parser| parser.parse_data_type())
-}
-
 /// Parses an expression that was stored as text.
 ///
 /// # Errors
@@ -125,27 +108,6 @@ pub fn parse_expression(text: &str) -> Result<ast::Expr> {
 /// If the text is no query, or nests too deeply.
 pub fn parse_query(text: &str) -> Result<ast::Query> {
     parse_part(text, |parser| parser.parse_query().map(|query| *query))
-}
-
-/// Parses a whole text as a part of a statement, in our PostgreSQL dialect.
-fn parse_part<T>(
-    text: &str,
-    parse: impl FnOnce(&mut Parser<'_>) -> Result<T, ParserError>,
-) -> Result<T> {
-    let tokens = Tokenizer::new(&PostgreSqlDialect {}, text)
-        .tokenize_with_location()
-        .map_err(|error| errors::from_tokenizer(&error, text))?;
-    let depth = depth::check(&tokens)?;
-    parser_stack::for_tree(depth, tokens.len(), || {
-        let mut parser = Parser::new(&PostgreSqlDialect {})
-            .with_tokens_with_locations(tokens)
-            .with_recursion_limit(NESTING_MAX);
-        let error_text =
-            |error| errors::from_datafusion(DataFusionError::SQL(Box::new(error), None), text);
-        let part = parse(&mut parser).map_err(error_text)?;
-        parser.expect_token(&Token::EOF).map_err(error_text)?;
-        Ok(part)
-    })
 }
 
 /// The first and the last token that are more than blanks and comments.

@@ -5,10 +5,11 @@ use arrow::record_batch::RecordBatch;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use thalweg_types::{Error, Result};
+use thalweg_values::cast::to_text;
+use thalweg_values::errors;
 
-use crate::cast::to_text;
 use crate::passes::{PASSES, Passes};
-use crate::{configure, errors, parse};
+use crate::{configure, parse};
 
 /// A session with this crate's functions and passes.
 pub(crate) fn context() -> SessionContext {

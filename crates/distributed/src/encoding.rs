@@ -12,12 +12,12 @@ use arrow::record_batch::RecordBatch;
 use bytes::Bytes;
 use thalweg_cluster::chunks::{ChunkWriter, MESSAGE_BYTES_MAX};
 use thalweg_cluster::relay::COUNT_BYTES;
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_formats::flight::{self, Frame};
 use thalweg_formats::postgres::{CopyEncoder, CopyRows, EncodedRows, RowEncoder, ValueFormat};
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::row_form::Kind;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::errors::from_datafusion;
 
 use crate::copy_options;
 use crate::rows::{self, Cuts, MESSAGE_BYTES, RowWriter};

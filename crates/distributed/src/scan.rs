@@ -35,13 +35,13 @@ use futures::stream::{self, BoxStream, select_all};
 use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::link::Answer;
-use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{
     ASSUMED_SELECTIVITY_DIVISOR, AsLeaf, FanIn, Gathering, Keys, Leaf, OperatorMetrics, Stages,
     WorkerScan, is_about, with_values,
 };
 use thalweg_types::{Error, RowId, TableSchema};
+use thalweg_values::errors::external;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::estimates::{Estimates, key_after};

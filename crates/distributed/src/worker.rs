@@ -20,7 +20,6 @@ use prost::Message as _;
 use thalweg_cluster::chunks::Pool;
 use thalweg_cluster::node::{Chunks, chunks};
 use thalweg_cluster::worker::Holdings;
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
@@ -28,6 +27,7 @@ use thalweg_query::{
     Database, Definition, RowChanges, Shards, StorageFault, StorageHealth, whole_chunks,
 };
 use thalweg_types::{Error, Result, RowId, SqlState, TableId};
+use thalweg_values::errors::from_datafusion;
 use tokio::sync::oneshot;
 use tokio::time::{MissedTickBehavior, interval};
 use tonic::body::Body;

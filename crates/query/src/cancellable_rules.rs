@@ -21,8 +21,8 @@ use datafusion::optimizer::{AnalyzerRule, ApplyOrder, OptimizerConfig, Optimizer
 use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::TableFactor;
-use thalweg_dialect::errors::external;
-use thalweg_dialect::statement_control;
+use thalweg_values::errors::external;
+use thalweg_values::statement_control;
 
 use crate::cancel;
 use crate::planning::limits;
@@ -157,8 +157,8 @@ impl PhysicalOptimizerRule for CancellableRule<dyn PhysicalOptimizerRule + Send 
 #[cfg(test)]
 mod tests {
     use datafusion::logical_expr::LogicalPlanBuilder;
-    use thalweg_dialect::errors::from_datafusion;
     use thalweg_types::SqlState;
+    use thalweg_values::errors::from_datafusion;
 
     use super::*;
     use crate::cancel::SessionCancels;

@@ -27,9 +27,9 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::AnalyzerRule;
 use parking_lot::{Mutex, RwLock};
-use thalweg_dialect::errors::external;
 use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
 use thalweg_types::Error;
+use thalweg_values::errors::external;
 
 use crate::privileges::{Identity, Rights};
 use crate::workers::{Cluster, TableOnWorkers};

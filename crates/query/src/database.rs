@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
-use thalweg_dialect::statement_control::StatementsMemory;
 use thalweg_env::{Env, MemoryWatch, ReclaimableMemory};
 use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
@@ -14,6 +13,7 @@ use thalweg_txn::{
     RoleId, StorageHealth, Transaction, WriteSet,
 };
 use thalweg_types::{Error, Result};
+use thalweg_values::statement_control::StatementsMemory;
 
 use crate::appender::Appender;
 use crate::cancel::{Cancels, on_own_thread};

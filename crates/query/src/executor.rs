@@ -30,12 +30,12 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
-use thalweg_dialect::errors::external;
-use thalweg_dialect::statement_control::{
-    StatementControl, StatementMemory, StatementsMemory, too_much, within,
-};
 use thalweg_scan::{own_bytes, text_bytes};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::errors::external;
+use thalweg_values::statement_control::{
+    StatementControl, StatementMemory, StatementsMemory, too_much, within,
+};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;

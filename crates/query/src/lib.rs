@@ -104,7 +104,6 @@ pub use semi_join_filters::{
 pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
 pub use session::{Route, Session, Statement, TransactionStatus};
 pub use task::reconfigured;
-pub use thalweg_dialect::parse::{may_hold_password, without_passwords};
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
     AcknowledgeRows, BOOTSTRAP_ROLE, Durability, DurablePosition, Failing, KeyedChange, KeyedRows,
@@ -112,6 +111,7 @@ pub use thalweg_txn::{
     StageTotals, StorageChange, StorageFault, StorageHealth, StorageReason, Unit, Written,
     fingerprint,
 };
+pub use thalweg_values::sql_text::{may_hold_password, without_passwords};
 pub use workers::{
     AtomicScope, Cluster, Definition, DefinitionQuorum, FanIn, Gathering, Holders, KeySearch,
     KeyedWriter, Load, NAMESPACE as CLUSTER_NAMESPACE, PackedRows, PhysicalRule, Rebound,

@@ -14,8 +14,8 @@ use datafusion::execution::memory_pool::{
 };
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use thalweg_dialect::statement_control::{check_reserving, check_spilling};
 use thalweg_env::{MemoryWatch, Purpose};
+use thalweg_values::statement_control::{check_reserving, check_spilling};
 
 use self::sorts::SortRoom;
 use crate::task::reconfigured;

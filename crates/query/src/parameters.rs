@@ -12,9 +12,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut, visit_expressions,
     visit_expressions_mut,
 };
-use thalweg_dialect::types::sql_name;
 use thalweg_formats::text::format_value;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::types::sql_name;
 
 use crate::statement::ast_tools;
 

@@ -16,12 +16,14 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use thalweg_dialect::complete_types::complete_columns;
-use thalweg_dialect::errors::{external, from_datafusion};
 use thalweg_dialect::guards::guarded;
-use thalweg_dialect::parse::{parse_single, parse_type};
-use thalweg_dialect::rewrite::{Tables, check_columns, output_name, rewrite_statement, tables_of};
-use thalweg_dialect::types::{arrow_field, column_type};
+use thalweg_dialect::parse::parse_single;
+use thalweg_dialect::rewrite::{Tables, check_columns, rewrite_statement, tables_of};
 use thalweg_types::Result;
+use thalweg_values::column_marks::output_name;
+use thalweg_values::errors::{external, from_datafusion};
+use thalweg_values::sql_parts::parse_type;
+use thalweg_values::types::{arrow_field, column_type};
 
 use crate::cancellable_rules::check_cancelled;
 use crate::catalog::written;

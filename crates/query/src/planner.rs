@@ -10,9 +10,9 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
-use thalweg_dialect::statement_control::StatementsMemory;
 use thalweg_env::Threads;
 use thalweg_types::{Error, Result, TableId};
+use thalweg_values::statement_control::StatementsMemory;
 
 use crate::cancellable_rules::with_cancellation_checks;
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};

@@ -37,9 +37,9 @@ use datafusion::sql::sqlparser::ast::{
     AlterSchema, AlterSchemaOperation, Ident, ObjectType, Statement, TransactionIsolationLevel,
     TransactionMode,
 };
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
 use thalweg_types::{Error, Result, SqlState, bounded};
+use thalweg_values::errors::from_datafusion;
 
 use crate::catalog::SessionCatalog;
 use crate::database::Database;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
-use thalweg_dialect::parse::without_passwords;
 use thalweg_env::Clock;
 use thalweg_query::{
     Activity, ActivityState, CancelHandle, End, Role, ServerContext, TransactionStatus,
 };
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::sql_text::without_passwords;
 use tokio::sync::watch;
 
 /// Connections beyond the limit, reserved for superusers.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
-use thalweg_dialect::assign::assign;
-use thalweg_dialect::to_text;
-use thalweg_dialect::types::{arrow_type, from_field};
 use thalweg_query::{Prepared, ScalarValue};
 use thalweg_types::{Column, ColumnId, DataType as SqlType, Error, Result, SqlState};
+use thalweg_values::assign::assign;
+use thalweg_values::cast::to_text;
+use thalweg_values::types::{arrow_type, from_field};
 
 use crate::values::check_column;
 
@@ -93,9 +93,9 @@ fn unread(error: ArrowError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use thalweg_dialect::system_types::{SystemType, type_modifier, type_oid};
-    use thalweg_dialect::types::arrow_field;
     use thalweg_formats::postgres::{Type, field_of_oid};
+    use thalweg_values::system_types::{SystemType, type_modifier, type_oid};
+    use thalweg_values::types::arrow_field;
 
     use super::*;
 

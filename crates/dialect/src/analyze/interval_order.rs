@@ -8,8 +8,8 @@ mod keys;
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{ArrayRef, AsArray, Decimal128Array};
-use arrow::datatypes::{DataType as ArrowType, IntervalMonthDayNano, IntervalMonthDayNanoType};
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
@@ -22,14 +22,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{DataType, Result};
+use thalweg_values::interval_length::{LENGTH, lengths};
+use thalweg_values::scalar_function::Function;
+use thalweg_values::types::arrow_type;
 
 use super::{rewrite_expressions, visible_columns};
-use crate::calendar::MICROS_PER_DAY;
-use crate::functions::Function;
-use crate::types::arrow_type;
 pub(super) use keys::keyed;
-
-const LENGTH: ArrowType = ArrowType::Decimal128(30, 0);
 
 static LENGTH_OF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let interval = arrow_type(&DataType::Interval);
@@ -38,18 +36,6 @@ static LENGTH_OF: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
 
 fn length(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(lengths(&columns[0]))
-}
-
-/// The lengths of a column of intervals.
-pub(crate) fn lengths(column: &ArrayRef) -> ArrayRef {
-    let intervals = column.as_primitive::<IntervalMonthDayNanoType>();
-    let lengths = intervals.iter().map(|interval| interval.map(micros_of));
-    Arc::new(lengths.collect::<Decimal128Array>().with_data_type(LENGTH))
-}
-
-fn micros_of(interval: IntervalMonthDayNano) -> i128 {
-    let days = i128::from(interval.months) * 30 + i128::from(interval.days);
-    days * i128::from(MICROS_PER_DAY) + i128::from(interval.nanoseconds / 1_000)
 }
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {

@@ -25,12 +25,12 @@ use datafusion::logical_expr::{
     SortExpr, Window, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+use thalweg_functions::{WITH_TIES, WITHIN_LIMIT};
 use thalweg_types::{Error, SqlState};
+use thalweg_values::errors::external;
+use thalweg_values::types::display_name;
 
 use super::unknown;
-use crate::errors::external;
-use crate::functions::{WITH_TIES, WITHIN_LIMIT};
-use crate::types::display_name;
 
 const ROW: &str = "__limited_row";
 const RANK: &str = "__limited_rank";

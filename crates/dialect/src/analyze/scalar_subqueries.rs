@@ -4,8 +4,7 @@
 //! then `(SELECT id …) IS NULL` would be false, and a NULL in the result would be an error.
 
 use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
-
-use crate::functions::MAY_BE_MISSING;
+use thalweg_functions::MAY_BE_MISSING;
 
 /// The subquery wrapped as a value that may be NULL, if it may give no row and its schema says that
 /// it is never NULL. Subqueries that depend on outer rows become joins, which handle this

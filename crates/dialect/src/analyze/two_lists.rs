@@ -9,9 +9,8 @@ use std::sync::Arc;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF};
-
-use crate::cast_function::CastFunction;
-use crate::types;
+use thalweg_values::cast_function::CastFunction;
+use thalweg_values::types;
 
 /// Rewrites `AND` and `OR` so that the lists on the right test another value than all lists before
 /// them.

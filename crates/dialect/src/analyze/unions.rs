@@ -14,11 +14,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{Error, SqlState};
+use thalweg_values::common_type;
+use thalweg_values::errors::external;
+use thalweg_values::types::display_name;
 
 use super::unknown::{self, Family};
-use crate::common_type;
-use crate::errors::external;
-use crate::types::display_name;
 
 #[derive(Debug, Default)]
 pub(crate) struct UnionTypes;

@@ -4,8 +4,8 @@
 //! The pass runs ahead of DataFusion's type coercion, which would compare text with numbers and
 //! turn either into the other. Text columns are `Utf8View`, literals are `Utf8`: that tells them
 //! apart. A literal gets the type of what it is compared to; a number beside one of floating point
-//! becomes one (see [`common_type`](crate::common_type)); two known types that have nothing in
-//! common are an error.
+//! becomes one (see [`common_type`](thalweg_values::common_type)); two known types that have
+//! nothing in common are an error.
 
 use std::sync::Arc;
 
@@ -17,19 +17,18 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{
     Between, Case, InList, InSubquery, ScalarFunction, SetComparison,
 };
-use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, Subquery, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{Error, SqlState};
+use thalweg_values::cast::{Manner, convert, is_text};
+use thalweg_values::common_type::{self, of_all, wants_type};
+use thalweg_values::errors::external;
+use thalweg_values::types::{display_name, from_arrow};
 
 use super::{rewrite_expressions, visible_columns};
-use crate::cast::{Manner, convert, is_text};
 use crate::clock_literal;
-use crate::common_type;
-use crate::errors::external;
-use crate::types::{display_name, from_arrow};
 
 #[derive(Debug, Default)]
 pub(crate) struct UnknownLiterals;
@@ -263,34 +262,6 @@ pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
         }
         _ => Ok(cast(literal, target.clone())),
     }
-}
-
-/// The type that a literal gets where it is one of several values, and the others are of these
-/// types; `None` if it is left to DataFusion.
-pub(crate) fn type_beside(types: &[ArrowType]) -> Option<ArrowType> {
-    of_all(types).filter(wants_type)
-}
-
-/// The common type of values of these types.
-fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
-    let known: Vec<ArrowType> = types.iter().filter(|given| !given.is_null()).cloned().collect();
-    common_type::of_numbers(&known)
-        .or_else(|| common_type::of_moments(&known))
-        .or_else(|| type_union_resolution(&known))
-}
-
-/// Numerics are left out: the scale of their columns would round the literal.
-fn wants_type(data_type: &ArrowType) -> bool {
-    !is_text(data_type)
-        && !data_type.is_decimal()
-        && !matches!(
-            data_type,
-            ArrowType::Null
-                | ArrowType::Dictionary(_, _)
-                | ArrowType::Struct(_)
-                | ArrowType::Union(_, _)
-                | ArrowType::Map(_, _)
-        )
 }
 
 /// Types that can be compared with each other.

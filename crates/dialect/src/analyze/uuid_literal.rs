@@ -6,9 +6,8 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, InList};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable};
 use thalweg_types::DataType;
-
-use crate::cast::is_text;
-use crate::types;
+use thalweg_values::cast::is_text;
+use thalweg_values::types;
 
 /// The comparison with canonical literals, if it has a `uuid` and a literal in another form.
 pub(super) fn canonical(expr: &Expr, schema: &DFSchema) -> Option<Expr> {

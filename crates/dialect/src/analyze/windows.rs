@@ -12,12 +12,12 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, WindowFrameUnits, WindowFunctionDefinition, cast,
 };
 use thalweg_types::{Error, SqlState};
+use thalweg_values::common_type;
 
 use super::float_equality::with_one_zero;
 use super::rewrite_expressions;
-use crate::common_type;
-use crate::errors::external;
-use crate::types::display_name;
+use thalweg_values::errors::external;
+use thalweg_values::types::display_name;
 
 /// Rewrites the windows of a plan node that has some. `schema` holds the columns that they may
 /// name.

@@ -7,9 +7,8 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator};
-
-use crate::cast::is_text;
-use crate::cast_function::CastFunction;
+use thalweg_values::cast::is_text;
+use thalweg_values::cast_function::CastFunction;
 
 /// Functions that have a value for all arguments of their types.
 const SAFE: &[&str] = &[

@@ -10,9 +10,9 @@ use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use thalweg_values::cast_function::CastFunction;
 
 use crate::analyze::{rewrite_expressions, visible_columns};
-use crate::cast_function::CastFunction;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 

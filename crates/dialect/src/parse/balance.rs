@@ -9,9 +9,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, VisitMut, VisitorMut};
-
-/// Chains of more operators than this are balanced.
-pub(super) const UNBALANCED_MAX: usize = 64;
+use thalweg_values::sql_text::depth::UNBALANCED_MAX;
 
 /// Balances every long chain of a statement.
 pub(super) fn balance(tree: &mut Tree) {

@@ -11,8 +11,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use thalweg_values::sql_parts::NESTING_MAX;
 
-use super::NESTING_MAX;
 use super::dialect::ThalwegDialect;
 
 /// True if a `Statement::Fetch` was a `MOVE`.

@@ -9,8 +9,7 @@
 use std::cell::Cell;
 
 use datafusion::sql::sqlparser::parser::ParserError;
-
-use crate::statement_control::check_cancelled;
+use thalweg_values::statement_control::check_cancelled;
 
 /// Number of attempts that every statement has: a few hundredths of a second.
 const ATTEMPTS_MIN: usize = 20_000;

@@ -2,9 +2,9 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use thalweg_functions::WITH_TIES;
 
 use super::token_steps::{behind_blanks, is_one_of, one_of};
-use crate::functions::WITH_TIES;
 
 /// The tokens with `LIMIT (count)` instead of the clause; the tokens of the count keep their
 /// positions.

@@ -5,12 +5,12 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, Expr, Function, Subscript, UnaryOperator, Value,
 };
 use thalweg_types::{Error, Result};
+use thalweg_values::cast::{DIMENSIONS_MAX, too_many_dimensions};
 
 use super::build::{arguments_of, call};
 use super::names::normalized;
 use super::operators::literal_text;
 use super::sources::gives_one_dimension;
-use crate::cast::{DIMENSIONS_MAX, too_many_dimensions};
 
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {

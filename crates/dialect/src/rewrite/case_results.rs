@@ -11,9 +11,9 @@ use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawDictionaryExpr};
 use datafusion::logical_expr::{Expr as Planned, ExprSchemable};
 use datafusion::sql::sqlparser::ast::{DictionaryField, Expr, Ident};
+use thalweg_values::common_type::{self, type_beside};
 
-use crate::analyze::{type_beside, typed};
-use crate::common_type;
+use crate::analyze::typed;
 
 /// The key that marks a `CASE` on its way to the planner.
 const KEY: &str = "case";

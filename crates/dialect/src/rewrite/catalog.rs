@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
     Select, SelectItem, SetExpr, Subscript, TableFactor, Value,
 };
 use thalweg_types::{Error, Result};
+use thalweg_values::system_types::SystemType;
 
 use super::build::{call, cast};
 use super::figure::quoted;
@@ -17,7 +18,6 @@ use super::names::normalized;
 use super::operators::literal_text;
 use super::rows::parse_query;
 use super::sources::gives_rows;
-use crate::system_types::SystemType;
 
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {

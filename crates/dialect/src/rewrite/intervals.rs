@@ -6,11 +6,11 @@
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Interval, IntervalFields as Named, Value};
 use thalweg_formats::text::{IntervalFields, IntervalPart, parse};
+use thalweg_functions::part_name;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{call, cast, text};
 use super::operators::literal_text;
-use crate::functions::part_name;
 use crate::parse::interval_parts;
 
 /// Values have microseconds.

@@ -8,7 +8,8 @@
 //! parse ──► rewrite_statement ──► planner ──► analyzer, then analyzer_rules ──► optimizer
 //! ```
 //!
-//! Code that shows the columns of a result to people calls [`output_name`] for each.
+//! Code that shows the columns of a result to people calls
+//! [`output_name`](thalweg_values::column_marks::output_name) for each.
 
 mod arrays;
 mod build;
@@ -57,7 +58,6 @@ pub(crate) use case_results::CaseResults;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
 pub(crate) use multiset::CountSetOperations;
-pub use names::{output_name, without_marks};
 pub use operators::check_collation;
 use relations::Relations;
 pub use relations::{Tables, tables_of};

@@ -3,8 +3,9 @@
 //! DataFusion requires the names of a relation's columns to differ, and calls a column without an
 //! alias by the text of its expression. Here every such column gets an alias: the name that
 //! PostgreSQL would give it, followed by a mark and a number if that alone could collide. A mark
-//! travels through `*`, views and set operations, and [`output_name`] removes it where clients read
-//! the name.
+//! travels through `*`, views and set operations, and
+//! [`output_name`](thalweg_values::column_marks::output_name) removes it where clients read the
+//! name.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -14,31 +15,12 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SetExpr, TableWithJoins, Visit, Visitor,
 };
 use thalweg_types::Result;
+use thalweg_values::column_marks::MARK;
 
 use super::figure::column_name;
 use super::operators::is_call_without_parentheses;
 use super::relations::{Relations, label, repeats};
 use super::{items, records, using};
-
-/// Stands between a name and the number that makes it unique. No identifier holds it in practice.
-const MARK: char = '\u{1f}';
-
-/// The name of an output column without its mark.
-#[must_use]
-pub fn output_name(field: &str) -> &str {
-    field.split_once(MARK).map_or(field, |(name, _)| name)
-}
-
-/// A text that may contain names, such as a plan, without the marks of the names.
-#[must_use]
-pub fn without_marks(text: &str) -> String {
-    let mut parts = text.split(MARK);
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        plain.push_str(part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
-    }
-    plain
-}
 
 /// The schema of relations that are named without one. Error messages show none.
 pub(super) fn outer_schema() -> Ident {

@@ -5,11 +5,11 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::cast::split_array;
 
 use super::build::{arguments_of, call, text};
 use super::names::normalized;
 use super::operators::{binary, literal_text};
-use crate::cast::split_array;
 
 /// Longer arrays are not expanded into comparisons with each item.
 const COMPARED_MAX: usize = 100;

@@ -14,13 +14,13 @@ use datafusion::sql::sqlparser::ast::{
     TableFactor, TableWithJoins, Visit, Visitor,
 };
 use thalweg_types::{Error, Result};
+use thalweg_values::types::{from_field, sql_type};
 
 use super::build::column_of;
 use super::figure::column_name;
 use super::names::normalized;
 use super::using::{Scope, constraint_of};
 use super::{grouped_aliases, items, populate, records};
-use crate::types::{from_field, sql_type};
 
 /// The name of a column without a name.
 const UNNAMED: &str = "?column?";

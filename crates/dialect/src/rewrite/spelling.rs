@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderBy, OrderByKind,
     Query, Select, SelectItem, SetExpr, Value,
 };
+use thalweg_functions::WITH_TIES;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{arguments_of, call};
@@ -14,7 +15,6 @@ use super::names::normalized;
 use super::operators::{binary, literal_text};
 use super::own_expressions;
 use super::rows::parse_query;
-use crate::functions::WITH_TIES;
 
 /// Largest number of items of a `CUBE`, as in PostgreSQL.
 const CUBE_MAX: usize = 12;

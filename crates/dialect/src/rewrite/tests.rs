@@ -8,8 +8,9 @@ use datafusion::sql::parser;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use insta::assert_snapshot;
+use thalweg_values::column_marks::{output_name, without_marks};
 
-use super::{Tables, output_name, rewrite_statement, without_marks};
+use super::{Tables, rewrite_statement};
 use crate::testing::with_passes;
 
 /// The statement after the passes; the mark shows as `~`, and integers as the numbers they are.

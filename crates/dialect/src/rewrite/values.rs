@@ -7,11 +7,11 @@
 
 use datafusion::sql::sqlparser::ast::{DataType, Expr, UnaryOperator, Value, Values};
 use thalweg_types::DataType as ColumnType;
+use thalweg_values::types::column_type;
 
 use super::build::{call, cast};
 use super::names::normalized;
 use super::operators::literal_text;
-use crate::types::column_type;
 
 /// The type of a column's values, as far as the values show it.
 enum Shown {

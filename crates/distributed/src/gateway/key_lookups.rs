@@ -117,7 +117,7 @@ fn in_order(
 }
 
 fn wanted(search: &KeySearch) -> Result<Schema> {
-    let fields = search.table.columns.iter().map(thalweg_dialect::types::column_field);
+    let fields = search.table.columns.iter().map(thalweg_values::types::column_field);
     let schema = Schema::new(fields.collect::<Vec<Field>>());
     match &search.columns {
         Some(columns) => schema.project(columns).map_err(misfit),

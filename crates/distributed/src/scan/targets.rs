@@ -59,7 +59,7 @@ impl Targets {
         let of = all.len();
         let key = table.shard_key.and_then(|column| table.position(column));
         let left = key.zip(filter).and_then(|(key, filter)| {
-            let schema = thalweg_dialect::types::column_field(&table.columns[key]);
+            let schema = thalweg_values::types::column_field(&table.columns[key]);
             sharding::buckets_of(filter, key, schema.data_type())
         });
         let places = match &left {

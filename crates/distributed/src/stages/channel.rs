@@ -21,11 +21,11 @@ use futures::StreamExt as _;
 use futures::stream::{self, BoxStream};
 use http::HeaderMap;
 use thalweg_cluster::link::{Answer, NodeName};
-use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::task_rows::Head;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_types::{Error, Result};
+use thalweg_values::errors::external;
 use tokio::sync::mpsc;
 use url::Url;
 

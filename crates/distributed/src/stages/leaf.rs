@@ -17,9 +17,9 @@ use datafusion::physical_plan::{
 };
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message as _;
-use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{EquivalenceBarrier, HiddenProperties};
+use thalweg_values::errors::external;
 
 use super::Plan;
 use crate::codec::{self, Reader};

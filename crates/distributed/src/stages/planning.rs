@@ -25,9 +25,9 @@ use datafusion_distributed::{
     SessionStateBuilderExt as _, WorkerResolver,
 };
 use futures::FutureExt as _;
-use thalweg_dialect::errors::external;
 use thalweg_query::{Gathering, Staged};
 use thalweg_types::Error;
+use thalweg_values::errors::external;
 use tokio::sync::mpsc;
 use url::Url;
 

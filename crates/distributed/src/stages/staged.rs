@@ -8,9 +8,9 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt as _, stream};
-use thalweg_dialect::errors::external;
 use thalweg_query::{StageRunner, reconfigured};
 use thalweg_types::Error;
+use thalweg_values::errors::external;
 use tokio::sync::mpsc;
 
 use super::{Plan, planning};

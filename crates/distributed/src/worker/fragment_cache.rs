@@ -11,10 +11,10 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use thalweg_dialect::errors::external;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{ParameterValues, ShardPlan, Shards, parameter};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::errors::external;
 
 use crate::codec::{self, Reader};
 use crate::{operators, rows};

@@ -15,8 +15,8 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
-use thalweg_dialect::system_types::SystemType;
-use thalweg_dialect::types::TYPE_KEY;
+use thalweg_values::system_types::SystemType;
+use thalweg_values::types::TYPE_KEY;
 
 use super::field_metadata::restore_field_metadata;
 use super::functions::SHOWN;

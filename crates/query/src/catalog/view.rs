@@ -15,11 +15,11 @@ use datafusion::logical_expr::{
     ident,
 };
 use datafusion::physical_plan::ExecutionPlan;
-use thalweg_dialect::errors::external as external_error;
-use thalweg_dialect::types::{self, arrow_type};
 use thalweg_formats::check_parquet_nesting;
 use thalweg_txn::{Catalog, ExternalTable, Object, RoleId, Securable, View};
 use thalweg_types::{Error, SqlState};
+use thalweg_values::errors::external as external_error;
+use thalweg_values::types::{self, arrow_type};
 
 use super::derived::Derived;
 use crate::plan;

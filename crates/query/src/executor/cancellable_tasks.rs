@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use futures::future::BoxFuture;
-use thalweg_dialect::statement_control::{StatementControl, within};
+use thalweg_values::statement_control::{StatementControl, within};
 
 tokio::task_local! {
     /// The [`StatementControl`] of the plan that the current task works for.

@@ -23,8 +23,8 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use thalweg_dialect::errors::external;
-use thalweg_dialect::{Series, series_counts};
+use thalweg_functions::{Series, series_counts};
+use thalweg_values::errors::external;
 
 use super::byte_sized;
 

@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use futures::StreamExt;
-use thalweg_dialect::statement_control::StatementControl;
+use thalweg_values::statement_control::StatementControl;
 
 use super::execution::{FusedAggregate, Work, watch};
 use super::merge_partials::Answer;

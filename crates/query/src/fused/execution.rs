@@ -21,10 +21,10 @@ use datafusion::physical_plan::{
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use thalweg_dialect::errors::external;
-use thalweg_dialect::statement_control::StatementControl;
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
+use thalweg_values::errors::external;
+use thalweg_values::statement_control::StatementControl;
 
 use super::merge_partials::{Answer, Finish, merge};
 use super::output::{Output, answer};

@@ -10,8 +10,8 @@ use datafusion::error::{DataFusionError, Result};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, Partial, ReadStatistics, own_bytes, text_bytes};
+use thalweg_values::errors::external;
 
 use super::scheduler::{Found, QueryScheduler, Watch};
 use super::spilled::Spilled;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Float64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, SchemaRef};
-use thalweg_dialect::exact_averages;
+use thalweg_functions::exact_averages;
 use thalweg_scan::Finished;
 use thalweg_types::{Error, Result};
 

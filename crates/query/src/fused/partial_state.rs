@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::error::Result;
-use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, Partial, ReadStatistics};
+use thalweg_values::errors::external;
 
 use super::merge_partials::is_large;
 use super::scheduler::{Found, Watch};

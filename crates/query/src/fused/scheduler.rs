@@ -11,9 +11,9 @@ use datafusion::error::Result;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use thalweg_dialect::errors::external;
 use thalweg_scan::{Aggregation, LocalScheduler, Mode, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
+use thalweg_values::errors::external;
 
 use super::merge_partials::partitions;
 use super::partial_state::{PartialState, Shared};

@@ -17,9 +17,9 @@ use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{DiskManager, SpillFile};
-use thalweg_dialect::errors::external;
-use thalweg_dialect::statement_control::StatementControl;
 use thalweg_scan::{own_bytes, text_bytes};
+use thalweg_values::errors::external;
+use thalweg_values::statement_control::StatementControl;
 
 use crate::compact_texts::with_own_texts;
 

@@ -2,7 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
-use thalweg_dialect::even_unit;
+use thalweg_functions::even_unit;
 use thalweg_scan::Number;
 
 use super::expression::{Form, Value};

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
-use thalweg_dialect::errors::external;
+use thalweg_values::errors::external;
 
 use self::Act::{Lock, Try, Unlock, UnlockAll};
 use super::recognize::in_this_place;

@@ -18,9 +18,9 @@ use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
 use parking_lot::Mutex;
 use thalweg_dialect::depends_on_clock;
-use thalweg_dialect::errors::external;
 use thalweg_dialect::guards::guarded;
 use thalweg_txn::{Catalog, Transaction};
+use thalweg_values::errors::external;
 
 use super::inline_plans::{FEW_ROWS, is_plain};
 use super::parameter::{self, ParameterValues};

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use parking_lot::Mutex;
-use thalweg_dialect::types::sql_name;
+use thalweg_values::types::sql_name;
 
 use crate::parameters::number;
 use crate::statement::ast_tools;

@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use thalweg_dialect::statement_control::{StatementControl, within};
 use thalweg_env::ThreadNumber;
 use thalweg_txn::RoleId;
+use thalweg_values::statement_control::{StatementControl, within};
 use tokio::runtime::Handle;
 
 use super::Pool;

@@ -12,9 +12,9 @@ use std::time::Duration;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::LogicalPlan;
-use thalweg_dialect::errors::external;
 use thalweg_env::{Clock as _, RealClock};
 use thalweg_types::{Error, SqlState};
+use thalweg_values::errors::external;
 
 pub(crate) use self::grouping_sets::check as check_grouping_sets;
 

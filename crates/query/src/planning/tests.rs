@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use futures::executor::block_on;
 use futures::future::{poll_immediate, try_join_all};
-use thalweg_dialect::statement_control;
 use thalweg_env::{Clock as _, RealClock, RealThreads};
+use thalweg_values::statement_control;
 
 use super::*;
 

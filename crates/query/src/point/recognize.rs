@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableFactor,
     TableObject, TableWithJoins, Update,
 };
-use thalweg_dialect::types::arrow_type;
 use thalweg_types::{DataType, Key, TableSchema};
+use thalweg_values::types::arrow_type;
 
 use super::operands::{Assigned, Constant, KeyOperand, Sign};
 use super::{Action, Conflict, NewRow, Point};

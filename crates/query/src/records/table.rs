@@ -6,11 +6,11 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use thalweg_dialect::assign::assign;
 use thalweg_formats::rows::RowsBuilder;
 use thalweg_store::arrow_schema;
 use thalweg_txn::{KeyedChange, Patch, Privilege, Privileges, Put, RowCheck, Securable, Snapshot};
 use thalweg_types::{DataType, Error, Identity, Key, Lsn, Result, SqlState, TableSchema};
+use thalweg_values::assign::assign;
 
 use crate::database::Database;
 use crate::privileges::Rights;

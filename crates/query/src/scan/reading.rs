@@ -9,9 +9,9 @@ use arrow::error::ArrowError;
 use datafusion::error::Result;
 use datafusion::physical_plan::PlanProperties;
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
-use thalweg_dialect::statement_control::StatementControl;
 use thalweg_scan::RowFilter;
 use thalweg_store::ChunkView;
+use thalweg_values::statement_control::StatementControl;
 
 use super::threshold::Watched;
 use super::{BATCH_ROWS, ShardScan};

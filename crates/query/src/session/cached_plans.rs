@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, TryStreamExt};
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
+use thalweg_values::errors::from_datafusion;
 
 use super::planned::Work;
 use super::{Route, Session};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionState;
 use futures::future::BoxFuture;
-use thalweg_dialect::begin_statement;
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::parse::Parsed;
+use thalweg_functions::statement_time::begin_statement;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
+use thalweg_values::errors::from_datafusion;
 
 use super::Session;
 use crate::cancel::Cancels;

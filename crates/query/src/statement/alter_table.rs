@@ -10,10 +10,10 @@ use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Ident, RenameTableNameKind, TableConstraint, visit_expressions,
     visit_expressions_mut,
 };
-use thalweg_dialect::types::{column_field, column_type, kept_digits};
 use thalweg_store::codec;
 use thalweg_txn::{CatalogChange, Object, Privilege, Securable};
 use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
+use thalweg_values::types::{column_field, column_type, kept_digits};
 
 use super::create::{
     add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,

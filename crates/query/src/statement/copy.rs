@@ -13,10 +13,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_dialect::types::column_field;
 use thalweg_formats::{Format, ReadOptions, Reader, Unit, WriteOptions, Writer};
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result, RowId, SqlState};
+use thalweg_values::types::column_field;
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::{Execution, Shaper, Target, ast_tools, folded};

@@ -10,9 +10,9 @@ use datafusion::sql::sqlparser::ast::{
     CreateTable, CreateView, Ident, Query, SchemaName, SetExpr, Value,
 };
 use futures::StreamExt;
-use thalweg_dialect::types::{display_name, from_field};
 use thalweg_txn::{CatalogChange, ExternalTable, Object, View, name_taken};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
+use thalweg_values::types::{display_name, from_field};
 
 use super::target::QualifiedName;
 use super::{Execution, Shaper, Target, ast_tools, folded};

@@ -21,8 +21,8 @@ use datafusion::sql::sqlparser::ast::{
     With,
 };
 use futures::TryStreamExt;
-use thalweg_dialect::errors::external;
 use thalweg_types::{Error, Result};
+use thalweg_values::errors::external;
 
 use super::delete::target_table;
 use super::describe::returned;

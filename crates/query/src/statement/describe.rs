@@ -16,9 +16,9 @@ use datafusion::sql::sqlparser::ast::{
     OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins,
     Update, UpdateTableFromKind, Visit, VisitMut, VisitorMut,
 };
-use thalweg_dialect::system_types::SystemType;
-use thalweg_dialect::types::{NUMERIC_DEFAULT, arrow_field, from_field};
 use thalweg_types::{DataType, Result};
+use thalweg_values::system_types::SystemType;
+use thalweg_values::types::{NUMERIC_DEFAULT, arrow_field, from_field};
 
 use self::alternatives::Alternatives;
 use self::syntactic_types::SyntacticTypes;

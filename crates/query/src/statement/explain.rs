@@ -10,8 +10,8 @@ use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Statement;
 use futures::StreamExt as _;
 use thalweg_dialect::parse::Parsed;
-use thalweg_dialect::rewrite::without_marks;
 use thalweg_types::{BoundedText, Error, Result};
+use thalweg_values::column_marks::without_marks;
 
 use super::{Execution, Target, delete, insert, query, update};
 use crate::outcome::{BatchStream, Outcome};

@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     CastKind, DataType as SqlType, Expr, SelectItem, UnaryOperator, Value, Values,
 };
 use thalweg_dialect::depends_on_clock;
-use thalweg_dialect::parse::parse_type;
 use thalweg_types::{DataType, Error, Result, TableSchema};
+use thalweg_values::sql_parts::parse_type;
 
 /// The kind of a literal.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Insert, Query, SetExpr, Statement, With};
 use futures::StreamExt;
 use thalweg_dialect::parse::Parsed;
-use thalweg_dialect::rewrite::without_marks;
 use thalweg_types::{Error, Result};
+use thalweg_values::column_marks::without_marks;
 
 use super::{Execution, create, data_modifying_with, delete, insert, locking, update};
 use crate::locks;

@@ -10,13 +10,13 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
-use thalweg_dialect::assign::assign;
-use thalweg_dialect::errors::from_datafusion;
 use thalweg_dialect::guards::guarded_expression;
-use thalweg_dialect::types::column_field;
 use thalweg_dialect::with_operand_types;
 use thalweg_store::{Identities, arrow_schema};
 use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
+use thalweg_values::assign::assign;
+use thalweg_values::errors::from_datafusion;
+use thalweg_values::types::column_field;
 
 use crate::workers::NumberedElsewhere;
 

@@ -3,8 +3,8 @@
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, DiscardObject, Expr, Statement};
 use thalweg_dialect::parse::{Parsed, is_move};
-use thalweg_dialect::types::column_type;
 use thalweg_types::{DataType, Result};
+use thalweg_values::types::column_type;
 
 use super::folded;
 use crate::cursor::{Manner, Motion};

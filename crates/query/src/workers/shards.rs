@@ -30,14 +30,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::prelude::SessionConfig;
 use futures::Stream;
-use thalweg_dialect::errors::external;
-use thalweg_dialect::statement_control::StatementControl;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
     CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
     fingerprint, no_table,
 };
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
+use thalweg_values::errors::external;
+use thalweg_values::statement_control::StatementControl;
 use tokio::task::spawn_blocking;
 
 use self::row_handles::RowHandles;

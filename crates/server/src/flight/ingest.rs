@@ -5,9 +5,9 @@ use arrow::datatypes::{Field, Schema};
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::StreamExt;
-use thalweg_dialect::types::from_field;
 use thalweg_query::{Copy, CopyIn, Session};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::types::from_field;
 
 use super::Flight;
 use super::identity::Caller;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use thalweg_dialect::types::display_name;
 pub(crate) use thalweg_formats::flight::wire_field;
+use thalweg_values::types::display_name;
 
 /// The schema sent for rows of `schema`, with Flight SQL's metadata of columns.
 pub(crate) fn wire_schema(schema: &Schema) -> SchemaRef {

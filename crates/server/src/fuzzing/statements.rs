@@ -1,7 +1,8 @@
 //! Fuzz targets for statements, and for repeated forms of the grammar; see [`super::TARGETS`].
 
-use thalweg_dialect::parse::{parse, parse_type};
+use thalweg_dialect::parse::parse;
 use thalweg_formats::text::{JsonParts, json_parts, jsonb};
+use thalweg_values::sql_parts::parse_type;
 
 /// Maximum number of repetitions of a form. `crates/query/tests/depth.rs` repeats forms 200,000
 /// times.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
-use thalweg_dialect::types::from_field;
 use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field_of_oid};
 use thalweg_query::{Prepared, RowForm, ScalarValue, TransactionStatus, ValueForms};
 use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_values::types::from_field;
 
 use super::connection::{Client, MessageFailure};
 use super::execute::Sent;

@@ -73,6 +73,24 @@ const ARROWS: &[Arrow] = &[
         why: "it reads chunks on threads of its own and knows no plans",
     },
     Arrow {
+        from: "thalweg-values",
+        never: &["thalweg", "tonic"],
+        except: &["thalweg-columns", "thalweg-types", "thalweg-env", "thalweg-formats"],
+        why: "functions and statements stand on it",
+    },
+    Arrow {
+        from: "thalweg-functions",
+        never: &["thalweg", "tonic"],
+        except: &[
+            "thalweg-columns",
+            "thalweg-types",
+            "thalweg-env",
+            "thalweg-formats",
+            "thalweg-values",
+        ],
+        why: "a function knows its arguments, not the statement around it",
+    },
+    Arrow {
         from: "thalweg-dialect",
         never: &["thalweg", "tonic"],
         except: &[
@@ -81,6 +99,8 @@ const ARROWS: &[Arrow] = &[
             "thalweg-env",
             "thalweg-features",
             "thalweg-formats",
+            "thalweg-values",
+            "thalweg-functions",
         ],
         why: "it knows the language and how values are written, not the tables",
     },

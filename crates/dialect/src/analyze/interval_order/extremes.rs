@@ -15,9 +15,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use thalweg_types::Result;
-
-use super::micros_of;
-use crate::functions::Function;
+use thalweg_values::interval_length::micros_of;
+use thalweg_values::scalar_function::Function;
 
 const INTERVAL: ArrowType = ArrowType::Interval(IntervalUnit::MonthDayNano);
 

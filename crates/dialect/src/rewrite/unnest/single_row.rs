@@ -11,8 +11,7 @@ use datafusion::logical_expr::{
     Volatility,
 };
 use thalweg_types::{Error, SqlState};
-
-use crate::errors::external;
+use thalweg_values::errors::external;
 
 /// `value`, or error 21000 on the first row whose `rows` is greater than 1.
 ///

@@ -14,9 +14,9 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
-use thalweg_dialect::errors::external;
-use thalweg_dialect::system_types::{Registered, SystemType};
 use thalweg_types::Result;
+use thalweg_values::errors::external;
+use thalweg_values::system_types::{Registered, SystemType};
 
 use super::names;
 use crate::catalog::pg_catalog::rows::{Value, array};

@@ -1,7 +1,7 @@
 //! Objects as SQL text: `pg_get_indexdef`, `pg_get_constraintdef` and their kind.
 
-use thalweg_dialect::system_types::{Registered, SystemType};
 use thalweg_types::Result;
+use thalweg_values::system_types::{Registered, SystemType};
 
 use super::define::{Answer, Call, Definition, Returns};
 use super::names::{self, format_type};

@@ -1,8 +1,8 @@
 //! Objects by name, and names by number: `regclass` and its relatives, `format_type`.
 
-use thalweg_dialect::system_types::{Registered, SystemType, named_type_oid};
 use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::system_types::{Registered, SystemType, named_type_oid};
 
 use super::define::{Call, Definition, Returns};
 use crate::catalog::definitions::{name_parts, quoted};

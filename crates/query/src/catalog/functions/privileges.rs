@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use thalweg_dialect::system_types::{Registered, SystemType};
 use thalweg_txn::{Privilege, Privileges, RoleId, Securable};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::system_types::{Registered, SystemType};
 
 use super::define::{Answer, Call, Definition, Returns};
 use super::names::resolve;

@@ -1,7 +1,7 @@
 //! Functions about the session and its server.
 
-use thalweg_dialect::system_types::SystemType;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::system_types::SystemType;
 
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::objects::PG_CATALOG;

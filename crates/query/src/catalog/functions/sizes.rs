@@ -1,7 +1,7 @@
 //! Memory of tables, and sizes formatted for people.
 
-use thalweg_dialect::system_types::Registered;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::system_types::Registered;
 
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::pg_catalog::rows::Value;

@@ -1,7 +1,7 @@
 //! Visibility of objects by unqualified name, and descriptions of objects.
 
-use thalweg_dialect::system_types::Registered;
 use thalweg_types::Result;
+use thalweg_values::system_types::Registered;
 
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::objects::{ROW_ARRAYS, ROW_TYPES};

@@ -1,8 +1,8 @@
 //! `columns` and `element_types`.
 
-use thalweg_dialect::system_types::type_oid;
-use thalweg_dialect::types::{arrow_field, from_field};
 use thalweg_types::{Column, DataType, Identity};
+use thalweg_values::system_types::type_oid;
+use thalweg_values::types::{arrow_field, from_field};
 
 use super::role_visibility::RoleVisibility;
 use super::yes_or_no;

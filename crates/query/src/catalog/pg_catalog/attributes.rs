@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Field;
 use arrow::error::ArrowError;
-use thalweg_dialect::system_types::{type_modifier, type_oid};
-use thalweg_dialect::types::column_field;
 use thalweg_types::{Column, Identity, TableSchema};
+use thalweg_values::system_types::{type_modifier, type_oid};
+use thalweg_values::types::column_field;
 
 use super::rows::Rows;
 use super::{Inputs, relations, types};

@@ -1,7 +1,7 @@
 //! Small tables that are the same in every database.
 
-use thalweg_dialect::system_types::column_type_oid;
 use thalweg_types::DataType;
+use thalweg_values::system_types::column_type_oid;
 
 use super::roles::OWNER;
 use super::rows::{Rows, Value};

@@ -1,7 +1,7 @@
 //! `pg_index` and `pg_constraint`: keys and checks.
 
-use thalweg_dialect::system_types::column_type_oid;
 use thalweg_types::{DataType, Key, TableSchema, ValueOrder};
+use thalweg_values::system_types::column_type_oid;
 
 use super::fixed::operator_class;
 use super::rows::{Rows, Value};

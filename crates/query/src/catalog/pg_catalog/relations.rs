@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType as ArrowType, Field, Schema, SchemaRef};
-use thalweg_dialect::system_types::SystemType;
-use thalweg_dialect::types::arrow_field;
 use thalweg_types::DataType;
+use thalweg_values::system_types::SystemType;
+use thalweg_values::types::arrow_field;
 
 /// A relation a line, `name oid kind`, and its columns in the indented lines below: `name type`,
 /// with `?` behind the type of a column that may be NULL.

@@ -1,7 +1,7 @@
 //! `pg_sequence` and `pg_sequences`: the counters of auto-numbered columns.
 
-use thalweg_dialect::system_types::column_type_oid;
 use thalweg_types::{Column, DataType};
+use thalweg_values::system_types::column_type_oid;
 
 use super::Inputs;
 use super::rows::Rows;

@@ -1,6 +1,6 @@
 use datafusion::logical_expr::LogicalPlanBuilder;
 
-use thalweg_dialect::errors::from_datafusion;
+use thalweg_values::errors::from_datafusion;
 
 use super::*;
 

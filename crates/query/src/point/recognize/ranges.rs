@@ -7,8 +7,8 @@ use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, LimitClause, OrderBy, OrderByKind, Query, SetExpr,
 };
-use thalweg_dialect::types::arrow_type;
 use thalweg_types::{DataType, Index, TableSchema, ValueOrder};
+use thalweg_values::types::arrow_type;
 
 use super::{Recognized, Shape, columns_of, table_name};
 use crate::point::Action;

@@ -8,12 +8,12 @@ use datafusion::sql::sqlparser::ast::{
     CreateTableLikeKind, CreateTableOptions, Expr, GeneratedAs, IndexColumn, SqlOption,
     TableConstraint, Value,
 };
-use thalweg_dialect::types::{column_type, is_serial, kept_digits};
 use thalweg_store::arrow_schema;
 use thalweg_txn::Privilege;
 use thalweg_types::{
     Check, Column, ColumnId, DataType, Error, Identity, Key, Result, SqlState, TableId, TableSchema,
 };
+use thalweg_values::types::{column_type, is_serial, kept_digits};
 
 use super::super::rows::{compile, evaluate_default};
 use super::super::{Execution, Target, folded};

@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, ObjectName,
     Query, Select, TableFactor, UnaryOperator, Value, Visitor,
 };
-use thalweg_dialect::types::{NUMERIC_DEFAULT, parameter_field};
 use thalweg_types::DataType;
+use thalweg_values::types::{NUMERIC_DEFAULT, parameter_field};
 
 use super::{field_of, note};
 use crate::locks;

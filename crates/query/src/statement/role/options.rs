@@ -5,9 +5,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::{DataType as ArrowType, Field, TimestampMicrosecondType};
 use datafusion::sql::sqlparser::ast::{CreateRole, Expr, Password, RoleOption as Written, Value};
-use thalweg_dialect::assign::assign;
 use thalweg_txn::{RoleOption, Secret};
 use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState};
+use thalweg_values::assign::assign;
 
 use crate::scram::ScramVerifier;
 use crate::statement::Execution;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
-use thalweg_dialect::errors::external;
+use thalweg_values::errors::external;
 
 use super::Shards;
 use crate::plan_cache::{ParameterValues, TemplateBinder, template};

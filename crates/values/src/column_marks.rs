@@ -1,0 +1,21 @@
+//! Marks that make the names of output columns unique within a statement.
+
+/// Stands between a name and the number that makes it unique. No identifier holds it in practice.
+pub const MARK: char = '\u{1f}';
+
+/// The name of an output column without its mark.
+#[must_use]
+pub fn output_name(field: &str) -> &str {
+    field.split_once(MARK).map_or(field, |(name, _)| name)
+}
+
+/// A text that may contain names, such as a plan, without the marks of the names.
+#[must_use]
+pub fn without_marks(text: &str) -> String {
+    let mut parts = text.split(MARK);
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        plain.push_str(part.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+    }
+    plain
+}

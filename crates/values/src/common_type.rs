@@ -1,0 +1,151 @@
+//! The common type of numbers with a floating point number among them, and that of days and
+//! moments.
+//!
+//! DataFusion compares a `double precision` with a `numeric` as a `numeric` with 15 digits behind
+//! the point, which loses small numbers and refuses great ones. In PostgreSQL both become floating
+//! point numbers: `double precision` in comparisons, and the widest floating point type present
+//! where one of the values is chosen. DataFusion compares days with moments in nanoseconds, which
+//! end in the year 2262.
+
+use arrow::datatypes::{DataType as ArrowType, TimeUnit};
+use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
+use datafusion::logical_expr::{Expr, ExprSchemable, cast};
+
+use crate::cast::is_text;
+
+/// The type to compare numbers of these types in; `None` if DataFusion's own choice is right.
+pub fn compared(types: &[ArrowType]) -> Option<ArrowType> {
+    mixed(types).map(|_| ArrowType::Float64)
+}
+
+/// The type of a value that is one of several; `None` if DataFusion's own choice is right.
+pub fn chosen(types: &[ArrowType]) -> Option<ArrowType> {
+    mixed(types)
+}
+
+/// [`chosen`], or DataFusion's choice among numbers of several types.
+pub fn of_numbers(types: &[ArrowType]) -> Option<ArrowType> {
+    let known: Vec<ArrowType> = types.iter().filter(|given| !given.is_null()).cloned().collect();
+    let first = known.first()?;
+    if !known.iter().all(ArrowType::is_numeric) || known.iter().all(|given| given == first) {
+        return None;
+    }
+    chosen(&known).or_else(|| type_union_resolution(&known))
+}
+
+/// The widest type among days and moments of several kinds, in microseconds as columns have them.
+pub fn of_moments(types: &[ArrowType]) -> Option<ArrowType> {
+    let width = |given: &ArrowType| match given {
+        ArrowType::Date32 => Some(0),
+        ArrowType::Timestamp(TimeUnit::Microsecond, None) => Some(1),
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) => Some(2),
+        _ => None,
+    };
+    let (mut widest, mut differ): (Option<(u8, &ArrowType)>, bool) = (None, false);
+    for given in types.iter().filter(|given| !given.is_null()) {
+        let width = width(given)?;
+        match widest {
+            Some((most, _)) if most >= width => differ |= most > width,
+            before => {
+                differ |= before.is_some();
+                widest = Some((width, given));
+            }
+        }
+    }
+    widest.filter(|_| differ).map(|(_, given)| given.clone())
+}
+
+/// The widest floating point type among numbers of several types.
+fn mixed(types: &[ArrowType]) -> Option<ArrowType> {
+    let (mut widest, mut differ): (Option<&ArrowType>, bool) = (None, false);
+    let mut first = None;
+    for given in types.iter().filter(|given| !given.is_null()) {
+        if !given.is_numeric() {
+            return None;
+        }
+        differ |= *first.get_or_insert(given) != given;
+        let is_wider = match given {
+            ArrowType::Float64 => true,
+            ArrowType::Float32 => widest.is_none(),
+            _ => false,
+        };
+        if is_wider {
+            widest = Some(given);
+        }
+    }
+    widest.filter(|_| differ).cloned()
+}
+
+/// The value in the type, under a cast if it has another one.
+pub fn cast_to(value: Expr, target: &ArrowType, schema: &DFSchema) -> PlanResult<Expr> {
+    let given = value.get_type(schema)?;
+    Ok(if given == *target { value } else { cast(value, target.clone()) })
+}
+
+/// The type that a literal gets where it is one of several values, and the others are of these
+/// types; `None` if it is left to DataFusion.
+pub fn type_beside(types: &[ArrowType]) -> Option<ArrowType> {
+    of_all(types).filter(wants_type)
+}
+
+/// The common type of values of these types.
+pub fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
+    let known: Vec<ArrowType> = types.iter().filter(|given| !given.is_null()).cloned().collect();
+    of_numbers(&known).or_else(|| of_moments(&known)).or_else(|| type_union_resolution(&known))
+}
+
+/// Numerics are left out: the scale of their columns would round the literal.
+pub fn wants_type(data_type: &ArrowType) -> bool {
+    !is_text(data_type)
+        && !data_type.is_decimal()
+        && !matches!(
+            data_type,
+            ArrowType::Null
+                | ArrowType::Dictionary(_, _)
+                | ArrowType::Struct(_)
+                | ArrowType::Union(_, _)
+                | ArrowType::Map(_, _)
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_take_days_in() {
+        use ArrowType::{Date32, Int64, Null};
+        let local = || ArrowType::Timestamp(TimeUnit::Microsecond, None);
+        let zoned = || ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+        for (types, wanted) in [
+            (vec![Date32, Null, local()], Some(local())),
+            (vec![local(), Date32], Some(local())),
+            (vec![Date32, zoned(), local()], Some(zoned())),
+            (vec![Date32, Date32], None),
+            (vec![local(), Null], None),
+            (vec![Date32, Int64], None),
+        ] {
+            assert_eq!(of_moments(&types), wanted, "{types:?}");
+        }
+    }
+
+    #[test]
+    fn floating_point_takes_all_numbers_in() {
+        use ArrowType::{Decimal128, Float32, Float64, Int64, Null, Utf8View};
+        let numeric = || Decimal128(5, 2);
+        for (types, wanted) in [
+            (vec![Float64, numeric()], Some((Float64, Float64))),
+            (vec![numeric(), Null, Int64, Float64], Some((Float64, Float64))),
+            (vec![Float32, numeric()], Some((Float64, Float32))),
+            (vec![Float32, Int64, Float64], Some((Float64, Float64))),
+            (vec![Float64, Float64, Null], None),
+            (vec![Int64, numeric()], None),
+            (vec![Float64, Utf8View], None),
+            (Vec::new(), None),
+        ] {
+            let (comparing, choosing) = (compared(&types), chosen(&types));
+            assert_eq!(comparing.zip(choosing), wanted, "{types:?}");
+        }
+    }
+}
