@@ -225,8 +225,8 @@ mod tests {
     use datafusion::physical_expr::expressions::Column;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
     use futures::{TryStreamExt, stream};
-    use thalweg_dialect::errors::external;
     use thalweg_types::{Error, SqlState};
+    use thalweg_values::errors::external;
 
     use super::*;
 

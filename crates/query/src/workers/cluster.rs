@@ -8,9 +8,9 @@ use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
-use thalweg_dialect::errors::external;
 use thalweg_txn::Durability;
 use thalweg_types::{Error, Result, TableId, TableSchema};
+use thalweg_values::errors::external;
 
 use super::{
     AtomicScope, Definition, DefinitionQuorum, Gathering, Holders, KeySearch, KeyedWriter, Load,

@@ -10,8 +10,6 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::functions;
-
 /// Functions that PostgreSQL's grammar has words for, which no clause can follow.
 const KEYWORDS: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
@@ -19,13 +17,14 @@ const KEYWORDS: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 static PLAIN: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let mut names = HashSet::new();
     for function in
-        datafusion::functions::all_default_functions().iter().chain(&functions::scalar())
+        datafusion::functions::all_default_functions().iter().chain(&thalweg_functions::scalar())
     {
         names.insert(function.name().to_owned());
         names.extend(function.aliases().iter().cloned());
     }
     names.extend(["generate_series", "unnest"].map(str::to_owned));
-    let aggregates = all_default_aggregate_functions().into_iter().chain(functions::aggregate());
+    let aggregates =
+        all_default_aggregate_functions().into_iter().chain(thalweg_functions::aggregate());
     for function in aggregates {
         names.remove(function.name());
         for alias in function.aliases() {
