@@ -4,7 +4,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use thalweg_env::{Env, OpenMode};
+use thalweg_env::{Env, OpenMode, sync_with_ancestors};
 use thalweg_types::{Error, Result, SqlState};
 
 /// A kind of file.
@@ -31,9 +31,12 @@ pub(crate) struct CheckedFile {
 
 impl CheckedFile {
     /// # Errors
-    /// If the directory cannot be made.
+    /// If the directory cannot be created durably.
     pub fn new(env: &Env, directory: &Path, kind: &'static FileKind) -> Result<CheckedFile> {
-        env.files.create_dir_all(directory).map_err(|error| failed(directory, &error))?;
+        env.files
+            .create_dir_all(directory)
+            .and_then(|()| sync_with_ancestors(&*env.files, directory))
+            .map_err(|error| failed(directory, &error))?;
         Ok(CheckedFile { env: env.clone(), directory: directory.to_owned(), kind })
     }
 

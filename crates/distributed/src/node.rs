@@ -19,7 +19,7 @@ use thalweg_cluster::node::{NodeServer, ServeOptions, Services};
 use thalweg_cluster::security::Security;
 use thalweg_cluster::seen::{SeenKind, SeenNodes};
 use thalweg_cluster::worker::WorkerNode;
-use thalweg_env::{Env, OpenMode};
+use thalweg_env::{Env, OpenMode, sync_with_ancestors};
 use thalweg_query::{Database, Gathering};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::Handle;
@@ -326,6 +326,6 @@ pub fn node_id(env: &Env, directory: &Path) -> Result<u64> {
     let file = env.files.open(&path, OpenMode::CreateNew).map_err(failed)?;
     file.write_all_at(&id.to_le_bytes(), 0).map_err(failed)?;
     file.sync_all().map_err(failed)?;
-    env.files.sync_dir(directory).map_err(failed)?;
+    sync_with_ancestors(&*env.files, directory).map_err(failed)?;
     Ok(id)
 }

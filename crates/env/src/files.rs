@@ -44,6 +44,26 @@ pub trait FileSystem: Send + Sync {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>>;
 }
 
+/// Syncs a directory and all directories above it, so that the name of each is durable. Any of them
+/// may be new, created by this process or by one that died. Directories that this process may not
+/// read are not new.
+///
+/// # Errors
+/// If a directory cannot be synced; the error names it.
+pub fn sync_with_ancestors(files: &dyn FileSystem, path: &Path) -> io::Result<()> {
+    for ancestor in path.ancestors() {
+        let directory = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+        match files.sync_dir(directory) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
+                let named = format!("{}: {error}", directory.display());
+                return Err(io::Error::new(error.kind(), named));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// A lock that is held until it is dropped, or until the process ends.
 pub trait DirLock: Send + Sync {}
 

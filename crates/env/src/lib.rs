@@ -34,7 +34,7 @@ pub use clock::{Clock, RealClock, SimulatedClock};
 pub use cores::{allowed_cores, keep_to_cores, share_of_cores};
 pub use descriptors::{descriptor_limit, raise_descriptor_limit};
 pub use environment::Env;
-pub use files::{DirLock, File, FileIdentity, FileSystem, OpenMode};
+pub use files::{DirLock, File, FileIdentity, FileSystem, OpenMode, sync_with_ancestors};
 pub use memory::{Memory, NoSpareMemory, RealMemory, machine_memory_bytes};
 pub use memory_watch::{MemoryWatch, OverLimit, Purpose, ReclaimableMemory};
 pub use metered::{Metered, thread_net_bytes};

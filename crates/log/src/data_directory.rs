@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use thalweg_env::{DirLock, Env, FileSystem, OpenMode};
+use thalweg_env::{DirLock, Env, FileSystem, OpenMode, sync_with_ancestors};
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::checkpoint::{TEMPORARY_SUFFIX, checkpoints_in};
@@ -259,25 +259,14 @@ fn list(files: &dyn FileSystem, path: &Path) -> Result<Vec<String>> {
     files.list(path).map_err(|error| file_error("list", path, error))
 }
 
-/// Creates the directories durably. Any directory on the path from the root may be new, created by
-/// this process or by one that died, so each is synced. Directories that this process may not read
-/// are not new.
+/// Creates the directories durably.
 pub(crate) fn make_directories(files: &dyn FileSystem, path: &Path) -> Result<()> {
     for directory in [path.join(LOG), path.join(CHECKPOINT)] {
         files
             .create_dir_all(&directory)
             .map_err(|error| file_error("create", &directory, error))?;
     }
-    for ancestor in path.ancestors() {
-        let directory = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
-        match files.sync_dir(directory) {
-            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => {
-                return Err(file_error("sync", directory, error));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    sync_with_ancestors(files, path).map_err(|error| file_error("sync", path, error))
 }
 
 /// Recreates the directory of checkpoints, because tools that copy files may leave out empty

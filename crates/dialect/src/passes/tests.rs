@@ -16,6 +16,7 @@ fn all_passes_have_positions() {
     resolve_grouping_function
     type_coercion
     postgres_operators
+    types_of_arguments
     count_set_operations
     unnest_subqueries
     ");

@@ -143,7 +143,7 @@ fn spellings_become_what_the_planner_takes() {
       FROM (SELECT CAST(n AS INTEGER) AS "n"
       FROM generate_series(1, 3) AS __counted (n)) AS i (i)
     SELECT g
-      FROM t, LATERAL (SELECT unnest(generate_series(1, t.a)) AS "unnest") AS g (g)
+      FROM t, LATERAL (SELECT unnest(generate_series(1, "~".t.a)) AS "unnest") AS g (g)
     SELECT unnest(generate_series(1, 3)) AS "generate_series"
     SELECT DISTINCT ON (b) a, b
       FROM t ORDER BY b, a
