@@ -1,9 +1,10 @@
 //! The table of all passes over plans.
 //!
-//! The rows of [`thalweg_dialect::passes::PASSES`] come first, then those of [`PASSES`]. The pass
-//! of gateways comes from [`RemoteScans::physical_rule`](crate::workers::RemoteScans::physical_rule). [`assembled`] puts them among the passes of
-//! DataFusion, and fails if DataFusion lacks one that a row refers to. `docs/internals/planning.md`
-//! shows the table.
+//! The rows of [`thalweg_dialect::passes::PASSES`] come first, then those of [`PASSES`]. The rule
+//! of the row for gateways comes from
+//! [`RemoteScans::physical_rule`](crate::workers::RemoteScans::physical_rule). [`assembled`] puts
+//! all rows among the passes of DataFusion, and fails if DataFusion lacks a pass that a row refers
+//! to. `docs/internals/planning.md` shows the table; a test compares the two.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,7 @@
-//! Connections.
+//! Connections between nodes: sockets of the system, or pipes in the memory of a simulation.
+//!
+//! A [`Network`] decides which of the two a node gets. [`Stream`] and [`Listener`] are enums, so
+//! that a read has no dynamic call.
 
 mod simulated;
 
@@ -13,7 +16,8 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 pub use simulated::{Machine, SimulatedNetwork};
 
-/// Where a node connects and listens: the machine's network by default. Clones are the same.
+/// The network that a node connects to and listens on. By default it is the machine's own. Clones
+/// are the same network.
 #[derive(Clone, Default)]
 pub struct Network(Option<Machine>);
 
@@ -58,8 +62,8 @@ impl Network {
         }))
     }
 
-    /// Opens a port, which so many connections may wait for; port 0 means any free one. A port can be
-    /// opened again as soon as its listener is gone.
+    /// Opens a port; port 0 means any free one. At most `backlog` connections wait to be accepted.
+    /// A port can be opened again as soon as its listener is dropped.
     ///
     /// # Errors
     /// If the port is taken, or the address is not this machine's.

@@ -1,4 +1,8 @@
 //! A simulation of several machines in one process.
+//!
+//! All tasks run on one current-thread runtime, the *loop*. Tokio reports through `on_thread_park`
+//! that no task can go on. The loop then passes the turn to another thread of the [`Schedule`], or
+//! moves time.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,10 +26,10 @@ pub struct Simulation {
 const LOOP_STACK_BYTES: usize = 256 << 20;
 
 impl Simulation {
-    /// Runs a scenario. Everything that happens in it follows from the seed, as long as the scenario
-    /// and what it starts take time, randomness, threads and sockets from the simulation. The same
-    /// seed gives the same trace in two processes; within one process, only if no process-wide state
-    /// (caches, randomly seeded hash maps) differs between the two runs.
+    /// Runs a scenario. All events in it follow from the seed, as long as the scenario and the code
+    /// that it starts take time, randomness, threads and sockets from the simulation. Two processes
+    /// get the same trace from one seed. Two runs within one process do so only if no process-wide
+    /// state (caches, randomly seeded hash maps) differs between them.
     ///
     /// # Panics
     /// If the scenario panics, or nothing can ever happen again before it has ended.

@@ -35,9 +35,9 @@ pub(super) fn carried(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>>
     Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
-/// `array_agg(a ORDER BY b, b DESC)` without the second key, which decides nothing. DataFusion drops
-/// it in one place only, and fails where it compares the keys with those of a state. No upstream
-/// issue found.
+/// `array_agg(a ORDER BY b, b DESC)` without the second key, which decides nothing. DataFusion
+/// drops it in one place only, and fails where it compares the keys with those of a state. No
+/// upstream issue found.
 pub(super) fn without_repeated_keys(expr: &Expr) -> Option<Expr> {
     let Expr::AggregateFunction(call) = expr else { return None };
     let order = &call.params.order_by;

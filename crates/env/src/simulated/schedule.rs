@@ -1,9 +1,13 @@
 //! The threads and the time of a simulation.
 //!
-//! Simulated threads are threads of the system of which exactly one runs at a time: the one that has
-//! the *turn*. A thread passes the turn on where it would block. The seed picks the next thread among
-//! those that can go on. If none can, time moves to the next timer or deadline. So the order of
-//! everything that happens follows from the seed.
+//! Simulated threads are threads of the system, of which exactly one runs at a time: the one that
+//! has the *turn*. A thread passes the turn on where it would block. The seed picks the next thread
+//! among those that can go on. If none can, time moves to the next timer or deadline. So the order
+//! of all events follows from the seed.
+//!
+//! Invariants: only the thread with the turn runs, so it can evaluate the conditions of threads
+//! that wait without a race. A thread must not wait while it holds a lock that another simulated
+//! thread takes: locks do not pass the turn on.
 //!
 //! The thread that entered the schedule is its *loop*. It runs the asynchronous tasks of all nodes
 //! and calls [`Schedule::idle`] when none of them can go on.
@@ -50,7 +54,7 @@ struct State {
 
 type ThreadId = u64;
 
-/// The thread that entered the schedule.
+/// The thread that entered the schedule and runs all asynchronous tasks.
 const LOOP: ThreadId = 0;
 
 struct Thread {
@@ -73,11 +77,11 @@ struct Condition {
     deadline: Option<Duration>,
 }
 
-// SAFETY: the closure behind the pointer is `Send`, and whoever evaluates it has the turn, while the
-// owner waits for it in `Schedule::wait`.
+// SAFETY: the closure behind the pointer is `Send`. The thread that evaluates it has the turn,
+// while the owner waits in `Schedule::wait`.
 unsafe impl Send for Condition {}
 
-/// A hash of all that happened.
+/// A hash of all events so far. Two runs with the same events have the same hash.
 #[derive(Default)]
 struct Trace {
     hash: u64,
@@ -116,9 +120,9 @@ fn current() -> Option<(Schedule, ThreadId)> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Waits, if the calling thread is simulated, until the condition is met or the time is over: others
-/// run meanwhile. Returns `None` on other threads, at once, and otherwise whether the condition is
-/// met. A condition that is met stays so until this returns.
+/// Waits until the condition is met or the timeout has passed, while other simulated threads run.
+/// Returns true if the condition is met. On a thread that is not simulated it returns `None` at
+/// once. A condition that is met must stay so until this returns.
 pub(crate) fn wait_until(
     timeout: Option<Duration>,
     is_met: &mut (dyn FnMut() -> bool + Send),

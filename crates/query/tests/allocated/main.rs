@@ -135,8 +135,8 @@ async fn values_stay_within_the_limit() {
     }
 }
 
-/// The limit holds for every statement that makes large values. `THALWEG_ONLY` selects statements by
-/// a part of their text.
+/// The limit holds for every statement that makes large values. `THALWEG_ONLY` selects statements
+/// by a part of their text.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn functions_that_make_values_stay_within_the_limit() {
     let _alone = ALONE.lock().await;

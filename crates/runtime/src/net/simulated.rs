@@ -1,7 +1,7 @@
 //! A network in memory: connections with latency, partitions, slow links, and machines that die.
 //!
-//! A connection behaves as one of TCP. Bytes arrive in order. A partition delays them until it is
-//! over, and the writer notices nothing until its buffer is full. When the process of a machine dies,
+//! A connection behaves like one of TCP. Bytes arrive in order. A partition delays them until it
+//! ends, and the writer notices nothing until its buffer is full. If the process of a machine dies,
 //! its peers get a reset.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,10 +24,10 @@ use crate::time::sleep;
 
 /// Bytes of one direction that may be under way or unread.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The shortest time that bytes are under way, and the range of what is added, in microseconds.
+/// The lowest latency, and the range of the random part that is added to it, in microseconds.
 const LATENCY_MICROS_MIN: u64 = 50;
 const LATENCY_MICROS_RANGE: u64 = 500;
-/// How much longer bytes take on a slow link.
+/// Factor by which latency grows on a slow link.
 const SLOWER: u32 = 200;
 /// The first port that is given to a listener or a caller that asks for any.
 const PORTS_FROM: u16 = 10_000;
@@ -101,7 +101,8 @@ impl SimulatedNetwork {
         SimulatedNetwork(Arc::new(Inner { schedule: schedule.clone(), state }))
     }
 
-    /// The machine with this address, of which a process starts now.
+    /// A machine with this address, on which a process starts now. The process of an earlier
+    /// machine with the address should have been [killed](Machine::kill).
     #[must_use]
     pub fn machine(&self, ip: IpAddr) -> Machine {
         Machine { network: self.clone(), ip, is_alive: Arc::new(AtomicBool::new(true)) }
@@ -276,8 +277,8 @@ impl Pipe {
         wakers.into_iter().flatten().for_each(Waker::wake);
     }
 
-    /// The outcome of a read without a wait. Otherwise when the next part arrives, if one is under
-    /// way; then the task is woken for others.
+    /// Reads without waiting. If there is nothing to read yet, the error is the time until the next
+    /// part arrives, or `None` if no part is under way. The task is then woken for new parts.
     fn read(
         &self,
         now: Duration,
