@@ -1,5 +1,5 @@
-//! A small file of a node: one message, behind its checksum. A new one replaces the old one as a
-//! whole.
+//! A small file of a node: a magic number, a checksum and one message. A new file replaces the old
+//! one as a whole, so that a crash leaves one of the two. `docs/format.md` has the bytes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ impl CheckedFile {
     /// Stores a message: durable when this returns.
     ///
     /// # Errors
-    /// If it cannot be written; the file is the old one or the new one then.
+    /// If it cannot be written. The file then has the old message or the new one.
     pub fn store(&self, message: &[u8]) -> Result<()> {
         let path = self.path();
         let new_path = self.directory.join(format!("{}.new", self.kind.name));

@@ -1,11 +1,16 @@
-//! How far the logs of other nodes had come, as a node has seen them.
+//! A node's record of how far the logs of other nodes had come.
 //!
-//! An older copy of a data directory is a valid database, so that the directory alone cannot tell
-//! that rows are missing. The other nodes of its cluster can: each remembers up to which group it
+//! An older copy of a data directory is a valid database, so the directory alone does not show that
+//! rows are missing. The other nodes of its cluster notice it: each remembers up to which group it
 //! has seen the log of another node to be durable. A node whose log ends before that is refused.
 //! `docs/decisions/0009-older-copies-in-a-cluster.md` has the reasons.
 //!
 //! A gateway remembers its workers, and workers remember their gateways.
+//!
+//! Invariants: a recorded position never exceeds one that the node has reported as durable, so a
+//! node with its newest directory is always accepted. A process of several workers counts as
+//! checked ([`SeenNodes::run_of`]) only once all of its workers are, because one of them answers
+//! for all.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -138,7 +143,7 @@ impl SeenNodes {
         Ok(SeenNodes { kind, state: Mutex::default(), file: Some(Mutex::new(file)) })
     }
 
-    /// Takes in how far a worker's log has come.
+    /// Checks the standing of a worker against the record, and updates the record.
     ///
     /// # Errors
     /// If the log had come further before, or belongs to another database.
@@ -168,7 +173,8 @@ impl SeenNodes {
         self.state.lock().refused.get(&worker).cloned()
     }
 
-    /// Takes in how far a gateway's log has come.
+    /// Checks the standing of a gateway against the record, and updates the record. A gateway
+    /// without a directory is always accepted.
     ///
     /// # Errors
     /// If the log had come further before.
@@ -180,7 +186,8 @@ impl SeenNodes {
         state.check(standing.database, standing, || "this gateway".to_owned()).map(drop)
     }
 
-    /// A worker whose run was checked reported how far its log is durable.
+    /// Records that a worker, whose run was checked, has reported a durable position. Lower
+    /// positions than the recorded one are ignored.
     pub fn note(&self, worker: u64, position: u64) {
         let mut state = self.state.lock();
         let Some(seen) = state.nodes.get_mut(&worker).filter(|seen| seen.position < position)
@@ -199,17 +206,18 @@ impl SeenNodes {
         state.admitted.contains(&process).then_some(seen.run)
     }
 
-    /// All workers of a process were checked.
+    /// Records that all workers of a process were checked.
     pub fn admit(&self, process: u64) {
         self.state.lock().admitted.insert(process);
     }
 
-    /// A worker of a process turned out to be another run. All of them are to be checked again.
+    /// Withdraws the admission of a process, since one of its workers turned out to be another run.
+    /// All of its workers must be checked again.
     pub fn readmit(&self, process: u64) {
         self.state.lock().admitted.remove(&process);
     }
 
-    /// A worker was removed from the cluster.
+    /// Removes a worker from the record, since it was removed from the cluster.
     pub fn forget(&self, worker: u64) {
         let mut state = self.state.lock();
         state.dirty |= state.nodes.remove(&worker).is_some();
@@ -251,7 +259,7 @@ impl fmt::Debug for SeenNodes {
 }
 
 impl State {
-    /// Returns whether it is another run than before.
+    /// Returns true if it is another run than before.
     fn check(
         &mut self,
         node: u64,

@@ -1,7 +1,7 @@
 //! The types of columns: SQL's, Arrow's, and the numbers that PostgreSQL gives to them.
 //!
 //! ```text
-//!   SQL name ── dialect ──► DataType ── arrow_types ──► Arrow type and field
+//!   SQL name ── values ───► DataType ── arrow_types ──► Arrow type and field
 //!                               └────── postgres_types ──► oid, size, type modifier
 //! ```
 //!

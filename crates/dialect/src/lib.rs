@@ -1,5 +1,6 @@
-//! PostgreSQL's behaviour on DataFusion: the syntax of statements, the types, functions and
-//! operators, the errors of arithmetic, and the wording of errors.
+//! PostgreSQL's language on DataFusion: the syntax of statements ([`parse`]), the meaning of names
+//! and clauses ([`rewrite`]), and corrections of plans ([`passes`]). The types, casts and errors of
+//! values are in `thalweg-values`, and functions are in `thalweg-functions`.
 //!
 //! [`configure`] prepares a session for all of it. [`parse`](parse::parse) reads statements for
 //! such a session, and [`from_datafusion`](thalweg_values::errors::from_datafusion) translates its

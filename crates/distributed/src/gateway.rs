@@ -1,4 +1,9 @@
 //! The gateway's side: connections to the workers of the map, and requests of its database.
+//!
+//! A [`Gateway`] implements the four traits of `thalweg_query` for a database with workers, each
+//! beside the code that does its work: scans in `scanning`, changes of rows in `row_changes`,
+//! definitions in `defining`, and look-ups in `key_lookups`. All of them ask workers through
+//! [`worker_calls`]. Requests run on the threads that own the links, whichever thread asks.
 
 mod bulk_load;
 mod defining;

@@ -1,5 +1,8 @@
 //! Running nodes: the servers of gateways and workers, and how nodes find each other.
 //!
+//! A node has three kinds of tasks: its server, its reports to gateways (a worker) or to the first
+//! gateway (a further gateway), and the storing of its [record of seen nodes](SeenNodes).
+//!
 //! The start functions return a boxed future, so that the code of a node is compiled in this crate
 //! and not in each crate that starts one.
 
@@ -35,7 +38,7 @@ use crate::gateway::{Gateway, GatewayOptions};
 use crate::stages::Peers;
 use crate::worker::{WorkerProcess, WorkerService};
 
-/// How often it is stored how far other nodes' logs have come, if something changed.
+/// Interval at which the record of other nodes' logs is stored, if it has changed.
 const STORE_EVERY: Duration = Duration::from_secs(1);
 
 /// A node that serves until this is dropped.
@@ -67,14 +70,14 @@ impl RunningNode {
         &self.joined
     }
 
-    /// Who belongs to the cluster, as far as it knows.
+    /// The shard map, as far as the node knows it.
     #[must_use]
     pub fn map(&self) -> &SharedMap {
         &self.map
     }
 }
 
-/// Whether a worker has joined a gateway since it was started. Clones share it.
+/// State of a worker's attempts to join a gateway since it was started. Clones share it.
 #[derive(Clone, Default)]
 pub struct Joined(Arc<Mutex<JoinState>>);
 
@@ -92,7 +95,7 @@ impl Joined {
         }
     }
 
-    /// Takes in how a try went. A gateway that is away takes nothing back.
+    /// Records the outcome of an attempt. A gateway that is unreachable changes nothing.
     fn note(&self, joined: Result<(), &Error>) {
         let mut state = self.0.lock();
         match joined {
@@ -118,7 +121,7 @@ impl Drop for RunningNode {
     }
 }
 
-/// Stores again and again how far other nodes' logs have come.
+/// Stores the record of other nodes' logs periodically, and reports each new failure once.
 async fn keep_storing(seen: Arc<SeenNodes>, reporter: Option<JoinReporter>) {
     let mut ticks = interval(STORE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -154,8 +157,8 @@ pub struct NodeOptions {
     /// How far other nodes' logs had come: of a gateway's workers, or of a worker's gateways. In
     /// memory if not set.
     pub seen: Option<Arc<SeenNodes>>,
-    /// Who hears, in a sentence each time, what keeps a worker from joining, or a further gateway
-    /// from following the first one.
+    /// Called with a sentence for each new reason that keeps a worker from joining, or a further
+    /// gateway from following the first one.
     pub reporter: Option<JoinReporter>,
 }
 

@@ -5,6 +5,10 @@
 //! [`Env::simulated`] is a machine in memory whose clock moves only on request, whose randomness
 //! follows from a seed, and whose disk can fail at any chosen operation and lose at a crash
 //! whatever a real disk may lose. Both run identical code.
+//!
+//! A [`Schedule`] goes further: its threads take turns, in an order that follows from the seed, and
+//! its time moves only when no thread can go on. The crate `thalweg-runtime` adds tasks, timers and
+//! a network to it.
 
 #[expect(clippy::disallowed_methods, reason = "it looks at the machine's own files")]
 mod access;

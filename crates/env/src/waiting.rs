@@ -1,5 +1,7 @@
-//! What threads wait with: a queue and a condition variable. On threads of a simulation they pass
-//! the turn on instead of blocking; on all others they are those of `std` and `parking_lot`.
+//! A queue and a condition variable for threads that block.
+//!
+//! On threads of a simulation a wait passes the turn on instead of blocking. On all other threads
+//! the two are those of `std` and `parking_lot`, after one look at a thread-local flag.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -47,7 +49,7 @@ impl<T: Send> Receiver<T> {
         }
     }
 
-    /// Takes the next item, and waits for it so long.
+    /// Takes the next item, and waits for it up to the timeout.
     ///
     /// # Errors
     /// If there is none by then, or the queue is empty and all senders are gone.
@@ -114,7 +116,8 @@ impl Condvar {
         }
     }
 
-    /// Waits so long for a notification, without the lock. Returns true if there was none.
+    /// Waits for a notification up to the timeout, without the lock. Returns true if there was
+    /// none.
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> bool {
         match is_simulated() {
             false => self.real.wait_for(guard, timeout).timed_out(),

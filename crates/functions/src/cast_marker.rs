@@ -1,4 +1,5 @@
-//! The function around casts that must be told apart by name: see `rewrite/casts.rs`.
+//! The function around casts whose target types are distinct in SQL and equal in Arrow. The rewrite
+//! that inserts it is `rewrite/casts.rs` of `thalweg-dialect`.
 
 use std::sync::Arc;
 

@@ -1,6 +1,13 @@
 //! PostgreSQL's functions that DataFusion lacks, or that it defines differently.
 //!
-//! Each family has a file. Functions that are not here are DataFusion's own and behave alike.
+//! Each family has a file. Functions that are not here are DataFusion's own and behave like
+//! PostgreSQL's. [`scalar`] and [`aggregate`] list all of them for a session, and
+//! [`expr_planners`] the operators that are calls of functions.
+//!
+//! Absent on purpose: statements and tables. A function sees its arguments, and the cancellation
+//! and memory of the statement around it
+//! ([`statement_control`](thalweg_values::statement_control)). Functions that read the catalog or
+//! the session are in `thalweg-query`.
 
 mod alternatives;
 mod array;

@@ -5,8 +5,9 @@
 //! A statement's work is a future which moves here with everything that it needs. Its caller may
 //! stop waiting at any time, because of a cancel, a timeout or a lost client. Work that is
 //! suspended is dropped then. Work in the middle of a pass is *abandoned*: its thread continues
-//! with the lowest priority until a check of [`checks`](crate::heeding) ends the pass; then it
-//! drops the work and ends. Another thread replaces it. All abandoned passes share one core.
+//! with the lowest priority until a [check](crate::cancellable_rules) ends the pass; then it drops
+//! the work and ends. Another thread replaces it. All abandoned passes share one core. The numbers
+//! of abandoned passes of a session, of a role and of the process are limited.
 //!
 //! `docs/decisions/0006-planning-threads.md` describes the alternatives.
 

@@ -1,4 +1,7 @@
 //! Tasks, and the threads that run them.
+//!
+//! [`TaskThreads`] and [`TaskThread`] are runtimes of tokio with threads of their own. In a
+//! simulation both stand for its loop, on which the tasks of all machines run.
 
 use std::io;
 
@@ -13,7 +16,8 @@ pub fn spawn<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) 
     tokio::spawn(work)
 }
 
-/// Does work that may block on a thread of its own. Once it has begun it runs to its end.
+/// Runs work that may block on a thread of its own; in a simulation, on a thread that takes turns.
+/// The work runs to its end even if the handle is dropped.
 #[expect(clippy::disallowed_methods, reason = "blocking work starts here")]
 pub fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -44,7 +48,8 @@ pub struct TaskThreads {
 }
 
 impl TaskThreads {
-    /// Starts threads with this name, and with stacks of so many bytes, if that matters.
+    /// Starts threads with this name. `stack_bytes` is the size of each thread's stack; `None`
+    /// leaves it to tokio.
     ///
     /// # Errors
     /// If the system refuses threads.

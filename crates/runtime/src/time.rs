@@ -1,4 +1,5 @@
-//! Timers.
+//! Timers: tokio's on ordinary threads, those of the schedule on threads of a simulation. A timer
+//! keeps its kind for life.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

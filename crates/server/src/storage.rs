@@ -1,10 +1,11 @@
-//! What the log says of the storage.
+//! Lines of the process's log about faults of a database's storage.
 
 use std::sync::Arc;
 
 use thalweg_query::{Database, StorageChange, StorageFault};
 
-/// From now on, the log says when a fault of a database's storage begins, and when it ends.
+/// Logs each fault of a database's storage when it begins and when it ends, from now on. Faults
+/// that are there already are logged at once.
 pub fn log_storage_faults(database: &Database) {
     database.storage().listen(Arc::new(log));
 }

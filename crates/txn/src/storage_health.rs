@@ -1,8 +1,10 @@
-//! Whether the storage works: what fails at the moment, and since when.
+//! The health of the storage: its faults at the moment, and the times at which they began.
 //!
-//! The disk stage reports the log, and the maintenance thread everything else. Readers, such as
-//! health checks and metrics, see the faults that are there now. A listener hears of a fault once
-//! when it begins and once when it ends.
+//! The disk stage reports faults of the log. The maintenance thread reports those of checkpoints,
+//! heads and the data directory. Readers, such as health checks and metrics, see the faults that
+//! are there now. A listener is called once when a fault begins and once when it ends.
+//!
+//! Invariant: a part of the storage has at most one fault, so one cause is reported once.
 
 use std::fmt;
 use std::sync::Arc;

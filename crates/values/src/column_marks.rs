@@ -1,4 +1,8 @@
 //! Marks that make the names of output columns unique within a statement.
+//!
+//! PostgreSQL allows two columns of one name; DataFusion does not. The rewrite of names in
+//! `thalweg-dialect` appends a mark and a number to a name. Code that shows names to people removes
+//! them here.
 
 /// Stands between a name and the number that makes it unique. No identifier holds it in practice.
 pub const MARK: char = '\u{1f}';

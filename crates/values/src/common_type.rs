@@ -1,5 +1,6 @@
-//! The common type of numbers with a floating point number among them, and that of days and
-//! moments.
+//! The common type of several values, for the cases in which PostgreSQL's choice differs from
+//! DataFusion's: numbers with a floating point number among them, days and moments, and literals
+//! beside values of a known type.
 //!
 //! DataFusion compares a `double precision` with a `numeric` as a `numeric` with 15 digits behind
 //! the point, which loses small numbers and refuses great ones. In PostgreSQL both become floating

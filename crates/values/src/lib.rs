@@ -3,7 +3,12 @@
 //!
 //! The crate is the lowest of three. `thalweg-functions` defines functions over values, and
 //! `thalweg-dialect` parses, rewrites and plans statements. This crate sees a statement only as
-//! text ([`sql_text`]).
+//! text ([`sql_text`]), and parses no more than parts of one, such as the name of a type
+//! ([`sql_parts`]).
+//!
+//! The entry points are [`types`] (names of types), [`cast`] (conversions), [`arithmetic`] (checked
+//! operators), [`scalar_function`] (definitions of functions), [`errors`] (SQLSTATEs for errors of
+//! DataFusion) and [`statement_control`] (cancellation and memory).
 
 pub mod arithmetic;
 pub mod assign;

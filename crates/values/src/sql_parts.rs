@@ -1,4 +1,5 @@
-//! Parses parts of statements, such as the names of types.
+//! Parses parts of statements, such as the names of types, within the same limits of depth as whole
+//! statements. The parser of statements is `thalweg_dialect::parse`.
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast;

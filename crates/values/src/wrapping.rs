@@ -1,4 +1,5 @@
-//! Methods that wrappers of DataFusion's aggregates forward to the aggregate inside.
+//! A macro with the methods that a wrapper of one of DataFusion's aggregates forwards to the
+//! aggregate inside, unchanged.
 
 /// Belongs into the `impl AggregateUDFImpl` of a wrapper whose field `inner` is the aggregate,
 /// ahead of the methods that the wrapper overrides.

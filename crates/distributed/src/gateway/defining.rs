@@ -1,4 +1,5 @@
-//! The definitions of a gateway's transactions, and the duties that one gateway of a cluster has.
+//! The gateway as [`RemoteDefinitions`]: definitions go to workers and further gateways. The duties
+//! of the first gateway (definitions, numbers of rows, advisory locks) are refused elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,7 +2,8 @@
 //!
 //! Buckets do not move once a table exists. A gateway therefore makes no table before as many
 //! workers have joined as it was told to expect. After a restart it reports itself as ready once
-//! every worker that owns buckets has answered.
+//! every worker that owns buckets has answered. If workers refuse this gateway, or are refused, for
+//! an older copy of a directory, readiness names that reason.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -21,7 +22,7 @@ pub(super) struct Presence {
     answering: AtomicUsize,
     /// One owner of buckets that did not answer.
     missing: parking_lot::Mutex<Option<NodeName>>,
-    /// Why a worker, or this gateway, must not take part, at the last look.
+    /// The reason why a worker, or this gateway, is refused, by the last status request.
     refusal: parking_lot::Mutex<Option<String>>,
 }
 
@@ -51,8 +52,8 @@ impl Presence {
         }
     }
 
-    /// Takes in why a worker could not be looked at. An older copy of a directory is a reason that
-    /// does not pass by itself.
+    /// Records why a worker could not be described, if the reason is an older copy of a directory:
+    /// that does not pass by itself.
     pub(super) fn note_refusal(&self, error: &Error) {
         if error.state() == SqlState::OBJECT_NOT_IN_STATE {
             *self.refusal.lock() = Some(error.message().to_owned());

@@ -1,4 +1,5 @@
-//! The scans of a gateway's plans, as operators that ask the workers.
+//! The gateway as [`RemoteScans`]: scans become operators that ask the workers, and their rows are
+//! relayed if nothing is left to compute.
 
 use std::sync::Arc;
 

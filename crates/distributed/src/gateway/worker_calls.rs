@@ -1,4 +1,8 @@
 //! Requests to one worker, repeated until both sides agree on the map and on the catalog.
+//!
+//! Each request names the run of the worker that is meant. The gateway asks a run only after it has
+//! checked that the worker's log is no older than before ([`Shared::run_of`]). A worker of another
+//! run refuses the request, and the gateway checks it anew.
 
 use std::hash::BuildHasher as _;
 use std::sync::Arc;
@@ -73,7 +77,7 @@ impl Shared {
         definitions(in_one_message(&all[known..])).definitions
     }
 
-    /// How far this gateway's own log has come.
+    /// The standing of this gateway's own log, which each request carries.
     pub(crate) fn standing(&self) -> wire::Standing {
         (self.standing)().to_wire()
     }
@@ -327,7 +331,7 @@ impl Shared {
         for other in others {
             match other {
                 Ok(_) => {}
-                // Whoever is asked for its rows says so.
+                // Requests to that worker report its absence.
                 Err(error) if is_absence(&error) => is_complete = false,
                 Err(error) => return Err(error),
             }
@@ -338,7 +342,8 @@ impl Shared {
         Ok(run)
     }
 
-    /// Looks at a worker that is another run than was asked for.
+    /// Checks a worker again that is another run than was asked for, and the workers of its
+    /// process.
     pub(crate) async fn check_run(&self, worker_index: usize) -> Result<()> {
         let map = self.map.current();
         if let Some(process) = map.processes().get(worker_index) {
@@ -409,7 +414,8 @@ fn is_agreed(kind: &Kind) -> bool {
     matches!(kind, Kind::Write(write) if write.stage() == Stage::Commit && write.before > 0)
 }
 
-/// Whether a worker could not be looked at, for now.
+/// True if a worker could not be described because it, or the worker that is meant, is not there
+/// now.
 fn is_absence(error: &Error) -> bool {
     [SqlState::CONNECTION_FAILURE, SqlState::OTHER_WORKER].contains(&error.state())
 }

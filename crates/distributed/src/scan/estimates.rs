@@ -1,4 +1,5 @@
-//! Estimates of the rows and distinct values after each step.
+//! Estimates of a remote scan: its rows, and the distinct values of its columns, after each step
+//! that is folded into it. They decide about joins, exchanges and stages at the gateway.
 
 use std::collections::HashSet;
 use std::sync::Arc;

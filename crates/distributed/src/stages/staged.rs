@@ -1,4 +1,5 @@
-//! The execution of a plan in stages, for its operator at the gateway.
+//! Runs the stages of a plan for the operator [`Staged`](thalweg_query::Staged), which is a type of
+//! `thalweg_query` so that passes there recognise it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,5 +1,5 @@
-//! A disk in memory that fails where it is told to, and forgets at a crash what a disk forgets; and
-//! threads and time that follow from a seed.
+//! A disk in memory that fails at chosen operations and loses at a crash whatever a real disk may
+//! lose; and threads and time that follow from a seed.
 
 mod content;
 mod directory;

@@ -1,10 +1,10 @@
 //! Projections whose results may be much larger than their inputs, piece by piece.
 //!
-//! A batch has a number of rows, however wide the values are that functions make for them. Under a
-//! small limit of memory one batch of wide texts may be more than the statement may have, and after
-//! its first rows were sent the statement cannot begin anew with small batches. So such a
-//! projection measures how much memory its batches take, and projects as few rows at a time as fit
-//! into a part of the limit. If even that is refused for want of memory, it tries fewer rows.
+//! The size of a batch is a number of rows, however wide the values are that functions make for
+//! them. Under a small memory limit, one batch of wide texts may exceed the limit. After its first
+//! rows were sent, a statement cannot restart with smaller batches. Such a projection therefore
+//! measures the memory that its batches take, and projects only as many rows at a time as fit into
+//! a part of the limit. If memory is refused all the same, it tries fewer rows.
 
 use std::fmt;
 use std::pin::Pin;
@@ -26,17 +26,16 @@ use thalweg_env::thread_net_bytes;
 
 use super::is_shortage;
 
-/// A batch takes up to one part in so many of the statement's limit: several batches are on their
+/// Divisor of the statement's limit that gives the size of a batch: several batches are on their
 /// way between operators at a time.
 const PARTS_OF_LIMIT: usize = 16;
 const BATCH_BYTES_MIN: usize = 64 << 10;
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
-/// A piece that takes so many times the memory that it should is dropped, and projected again as
-/// smaller pieces.
+/// A piece that exceeds its size by this factor is dropped, and projected again as smaller pieces.
 const TOO_LARGE: usize = 4;
 
-/// A piece that was refused is tried again with one row in so many.
+/// Divisor of the number of rows with which a piece is tried again after memory was refused.
 const FEWER_ROWS: usize = 8;
 
 /// The results of a projection piece by piece, if one of its functions makes values of any length.

@@ -1,6 +1,6 @@
-//! A rule for executable plans: joins that make many rows of few give way while they do, so do long
-//! series ([`long_series`]), and what is above a window that gives all of its rows at once.
-//! Projections that make large values make them piece by piece ([`byte_sized`]).
+//! A rule for executable plans: operators that make many rows of few yield their thread meanwhile.
+//! These are joins, long series ([`long_series`]), and operators above a window that returns all of
+//! its rows at once. Projections that make large values make them piece by piece ([`byte_sized`]).
 //!
 //! DataFusion makes leaves yield, once per number of batches. But one batch may meet millions of
 //! rows in a nested-loop or cross join, so that a canceled statement would go on for minutes while

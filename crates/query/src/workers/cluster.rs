@@ -1,4 +1,10 @@
-//! The cluster of a database: the ways to its rows on other nodes, or their absence.
+//! The cluster of a database: the ways to its rows on other nodes, or a null object if there are
+//! none.
+//!
+//! Callers ask the part that they need without knowing whether there is a cluster. The absent one
+//! refuses nothing and informs nobody; only reads and writes of rows fail, which no caller asks of
+//! it. Callers that take another way with a cluster ask [`Cluster::is_present`] or
+//! [`Cluster::holds`].
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,4 +1,7 @@
 //! The interfaces to the nodes that hold a gateway's rows, one for each kind of request.
+//!
+//! `thalweg-distributed` implements them for a gateway. [`Cluster`](super::Cluster) holds one of
+//! each, and has the implementation for a database without workers.
 
 use std::sync::Arc;
 

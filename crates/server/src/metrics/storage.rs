@@ -1,4 +1,4 @@
-//! Whether the storage works, set just before the page is read.
+//! Metrics of storage faults, updated just before the page is rendered.
 
 use metrics::{Gauge, describe_gauge, gauge};
 use thalweg_query::{StorageFault, StorageReason};

@@ -1,8 +1,9 @@
-//! Lines of the log on their way to the standard error stream.
+//! Lines of the process's log on their way to the standard error stream.
 //!
-//! A terminal that is stopped, or a collector that does not read, blocks whoever writes to the
-//! stream. Threads that serve clients therefore put their lines into a queue of bounded size, which
-//! one thread writes out. Lines that do not fit are dropped and counted, and the log says how many.
+//! A terminal that is stopped, or a collector that does not read, blocks each thread that writes to
+//! the stream. Threads that serve clients therefore put their lines into a queue of bounded size,
+//! which one thread writes out. Lines that do not fit are dropped and counted, and the log reports
+//! their number. The bound is in bytes, because lines with plans are up to 80 KiB long.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -18,18 +19,18 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 /// Bytes of lines that may wait: some hundred of the longest lines, which hold plans.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// How long the end of the program waits for lines that are on their way.
+/// Longest time that the end of the program waits for lines that are not written yet.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
 /// Lines dropped by the process's log since its start.
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
-/// How many lines the process's log has dropped.
+/// Number of lines that the process's log has dropped.
 pub(crate) fn lines_dropped() -> u64 {
     DROPPED.load(Ordering::Relaxed)
 }
 
-/// Where lines are put. Clones share the queue.
+/// The end of the queue that takes lines. Clones share the queue.
 #[derive(Clone)]
 pub(super) struct LogQueue(Arc<Shared>);
 
@@ -85,7 +86,7 @@ impl LogQueue {
 }
 
 impl Shared {
-    /// What the thread does until the queue is closed and empty.
+    /// The work of the thread, until the queue is closed and empty.
     fn write_out(&self, mut out: impl Write, json: bool) {
         loop {
             let (lines, dropped) = {
