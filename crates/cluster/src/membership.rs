@@ -36,7 +36,7 @@ pub const REMOVE: &str = "/thalweg.cluster.v1.Membership/Remove";
 pub struct Gatekeeper {
     map: SharedMap,
     making: Making,
-    /// The workers that were there.
+    /// The record of how far the logs of workers had come.
     seen: Arc<SeenNodes>,
 }
 
@@ -61,7 +61,7 @@ pub struct Joining {
     pub process: u64,
     /// Random number, drawn when the worker starts.
     pub run: u64,
-    /// The id of its database, and up to where its log is durable. Asked each time.
+    /// Returns the id of its database and its last durable group. Called for each report.
     pub durable: Arc<dyn Fn() -> (u64, u64) + Send + Sync>,
 }
 
@@ -111,7 +111,7 @@ impl Gatekeeper {
         Gatekeeper { map, making, seen: Arc::new(SeenNodes::new(SeenKind::Workers)) }
     }
 
-    /// The same gatekeeper, which remembers workers in this record.
+    /// Makes the service check workers against this record, and update it.
     #[must_use]
     pub fn remembering(self, seen: Arc<SeenNodes>) -> Gatekeeper {
         Gatekeeper { seen, ..self }

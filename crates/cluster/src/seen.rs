@@ -56,7 +56,7 @@ impl SeenKind {
     }
 }
 
-/// How far a node's log is durable.
+/// The progress of a node's log, as the node reports it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     /// The id of its database; 0 for one in memory, which has no log.
@@ -96,7 +96,7 @@ struct State {
     admitted: HashSet<u64>,
     /// Workers that were refused, until they are accepted.
     refused: HashMap<u64, Error>,
-    /// Whether something changed since the file was written.
+    /// True if something has changed since the file was written.
     dirty: bool,
 }
 
@@ -323,7 +323,7 @@ mod tests {
         let seen = stored();
         seen.check_worker(5, 5, standing(10, 1)).unwrap();
         seen.note(5, 20);
-        // What comes later within a run may have been sent earlier.
+        // Reports of one run may arrive out of order.
         seen.check_worker(5, 5, standing(15, 1)).unwrap();
         let refused = |seen: &SeenNodes, standing| {
             let error = seen.check_worker(5, 5, standing).unwrap_err();

@@ -18,15 +18,15 @@ use crate::map::{ShardMap, SharedMap};
 use crate::node::Chunks;
 use crate::seen::{SeenKind, SeenNodes, Standing};
 
-/// What a worker holds, for those who ask how it is.
+/// The contents and the health of a worker, for status requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Holdings {
     pub rows: u64,
     pub bytes: u64,
     pub streams: u64,
-    /// What fails of its storage.
+    /// The faults of its storage.
     pub storage: Vec<StorageFault>,
-    /// The id of its database, and up to where its log is durable.
+    /// The id of its database, and its last durable group.
     pub durable: (u64, u64),
 }
 
@@ -38,7 +38,7 @@ pub struct WorkerNode {
     map: SharedMap,
     chunks: Arc<dyn Chunks>,
     holdings: Arc<dyn Fn() -> Holdings + Send + Sync>,
-    /// Gateways that asked something.
+    /// The record of how far the logs of gateways had come.
     gateways: Arc<SeenNodes>,
 }
 
@@ -56,7 +56,7 @@ impl WorkerNode {
         WorkerNode { id, run, map, chunks, holdings: Arc::new(holdings), gateways }
     }
 
-    /// The same worker, which remembers its gateways in this record.
+    /// Makes the worker check gateways against this record, and update it.
     #[must_use]
     pub fn remembering(self, gateways: Arc<SeenNodes>) -> WorkerNode {
         WorkerNode { gateways, ..self }

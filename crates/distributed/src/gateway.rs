@@ -55,7 +55,7 @@ pub struct GatewayOptions {
     pub(crate) following: Option<Following>,
     /// Number of workers that must have joined before tables are made; at least one.
     pub expected_workers: usize,
-    /// How far the workers' logs had come; in memory if not set.
+    /// The record of the workers' logs; in memory if not set.
     pub seen: Option<Arc<SeenNodes>>,
 }
 
@@ -82,7 +82,7 @@ pub struct WorkerStatus {
 pub(crate) struct Shared {
     map: SharedMap,
     clock: Arc<dyn Clock>,
-    /// Whether this gateway's own storage works.
+    /// The health of this gateway's own storage.
     storage: Arc<StorageHealth>,
     options: LinkOptions,
     links: Mutex<HashMap<NodeName, ReconnectingLink>>,
@@ -100,9 +100,9 @@ pub(crate) struct Shared {
     address: String,
     /// Workers seen so far, and the number expected.
     presence: Presence,
-    /// How far the workers' logs had come.
+    /// The record of the workers' logs.
     seen: Arc<SeenNodes>,
-    /// How far this gateway's own log has come.
+    /// Returns the standing of this gateway's own log.
     standing: Box<dyn Fn() -> Standing + Send + Sync>,
     /// Other gateways that follow this one.
     followers: Followers,
@@ -206,8 +206,8 @@ impl Gateway {
     }
 }
 
-/// How far the log of a gateway's database has come. The database owns its gateway, so that only
-/// its health and its position are shared with it.
+/// Reads the standing of the log of a gateway's database. The database owns its gateway, so the
+/// gateway shares only its health and its position.
 fn standing(database: &Database, run: u64) -> Box<dyn Fn() -> Standing + Send + Sync> {
     let position = database.position_reader();
     Box::new(move || {

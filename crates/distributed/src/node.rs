@@ -64,7 +64,7 @@ impl RunningNode {
         self.listens_at
     }
 
-    /// Whether it has joined a gateway, if it is a worker.
+    /// The state of its attempts to join a gateway, if it is a worker.
     #[must_use]
     pub fn joined(&self) -> &Joined {
         &self.joined
@@ -140,7 +140,7 @@ async fn keep_storing(seen: Arc<SeenNodes>, reporter: Option<JoinReporter>) {
     }
 }
 
-/// How nodes speak with each other.
+/// Options of a node: security, links to other nodes, and membership.
 #[derive(Clone, Default)]
 pub struct NodeOptions {
     pub security: Security,
@@ -154,7 +154,7 @@ pub struct NodeOptions {
     pub first: Option<SocketAddr>,
     /// Number of workers that must have joined a gateway before it makes tables; at least one.
     pub expected_workers: usize,
-    /// How far other nodes' logs had come: of a gateway's workers, or of a worker's gateways. In
+    /// The record of other nodes' logs: of a gateway's workers, or of a worker's gateways. In
     /// memory if not set.
     pub seen: Option<Arc<SeenNodes>>,
     /// Called with a sentence for each new reason that keeps a worker from joining, or a further

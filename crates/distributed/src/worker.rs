@@ -208,7 +208,7 @@ impl WorkerService {
         }
     }
 
-    /// The id of the database, and up to where its log is durable.
+    /// The id of the database, and its last durable group.
     pub(crate) fn durable(&self) -> (u64, u64) {
         self.database.durable_position().map_or((0, 0), |it| (it.database_id, it.lsn.0))
     }
@@ -334,7 +334,7 @@ impl Chunks for WorkerService {
     }
 }
 
-/// What fails of a node's storage.
+/// The wire form of the faults of a node's storage.
 pub(crate) fn storage_to_wire(storage: &StorageHealth) -> Vec<wire::StorageFault> {
     let faults = storage.faults().into_iter();
     let faults = faults.map(|StorageFault { reason, message, .. }| wire::StorageFault {
@@ -345,7 +345,7 @@ pub(crate) fn storage_to_wire(storage: &StorageHealth) -> Vec<wire::StorageFault
     faults.collect()
 }
 
-/// Whether something is asked of other workers of the process, too.
+/// True if a request also reads rows of other workers of the process.
 fn concerns_others(kind: &Kind) -> bool {
     match kind {
         Kind::Fragment(fragment) => !fragment.together.is_empty(),

@@ -59,7 +59,7 @@ impl Env {
         }
     }
 
-    /// The same world with another disk, as after a crash.
+    /// This environment with another disk, as after a crash.
     #[must_use]
     pub fn with_files(&self, files: impl FileSystem + 'static) -> Env {
         Env { files: Arc::new(files), ..self.clone() }

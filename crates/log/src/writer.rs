@@ -201,14 +201,14 @@ impl LogWriter {
         self.poison.is_some()
     }
 
-    /// Whether the data directory went away under the running process.
+    /// True if the data directory was removed or replaced under the running process.
     #[must_use]
     pub fn is_directory_gone(&self) -> bool {
         self.heads.check_present().is_err()
     }
 
-    /// Finds out whether the disk takes writes: writes zeros behind the end, as small appends do,
-    /// and syncs them.
+    /// Checks that the disk takes writes: writes zeros behind the end, as small appends prepare
+    /// them, and syncs them. A failed sync ends the log.
     ///
     /// # Errors
     /// If the disk takes no writes, or the log failed for good.
@@ -225,7 +225,7 @@ impl LogWriter {
         Ok(())
     }
 
-    /// The size of all segments.
+    /// Size of all segments, in bytes.
     #[must_use]
     pub fn bytes_on_disk(&self) -> u64 {
         self.older.iter().map(|segment| segment.bytes).sum::<u64>() + self.active.end

@@ -37,7 +37,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether a setting was set, and has not just its default.
+    /// True if a setting comes from a file, a variable or a flag, and not from the defaults.
     pub fn is_set(&self, key: &str) -> bool {
         self.figment.find_metadata(key).is_some_and(|metadata| metadata.name != DEFAULTS)
     }

@@ -87,7 +87,7 @@ struct GatewayStatus {
     answers: bool,
     /// The number of the last definition that it has.
     definitions: u64,
-    /// What fails of its storage.
+    /// The faults of its storage.
     storage: Vec<StorageFault>,
 }
 
@@ -120,7 +120,7 @@ struct WorkerStatus {
     streams: Option<u64>,
     /// The reason why it does not answer.
     error: Option<String>,
-    /// What fails of its storage.
+    /// The faults of its storage.
     storage: Vec<StorageFault>,
 }
 

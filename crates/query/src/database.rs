@@ -148,7 +148,7 @@ impl Database {
         self.shared.engine.figures()
     }
 
-    /// How far the log is durable; `None` for a database in memory.
+    /// The last durable group of the log; `None` for a database in memory.
     #[must_use]
     pub fn durable_position(&self) -> Option<DurablePosition> {
         self.shared.engine.durable_position()
@@ -159,13 +159,13 @@ impl Database {
         self.shared.engine.position_reader()
     }
 
-    /// Whether the storage works. A database in memory has no faults.
+    /// The health of the storage. A database in memory has no faults.
     #[must_use]
     pub fn storage(&self) -> &Arc<StorageHealth> {
         self.shared.engine.storage()
     }
 
-    /// What the cache of plans has done since the database was opened.
+    /// Counters of the plan cache since the database was opened.
     #[must_use]
     pub fn plan_figures(&self) -> PlanCacheMetrics {
         self.shared.plans.figures()

@@ -142,7 +142,7 @@ impl Planners {
         let optimizer = &mut config.options_mut().optimizer;
         optimizer.hash_join_single_partition_threshold = COLLECTED_BYTES_MAX;
         // Its bounds distinguish the two zeros, which joins treat as equal. Scans get the keys of
-        // joins in another way (`reduce`).
+        // joins in another way (`semi_join_filters`).
         optimizer.enable_join_dynamic_filter_pushdown = false;
         config
     }

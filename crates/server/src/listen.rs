@@ -128,7 +128,7 @@ pub(crate) fn warn_of_plain_text(config: &ServerConfig, tls: Option<&Tls>) {
     }
 }
 
-/// What the front ends of a server over a database share.
+/// The state that the front ends of a server over a database share.
 pub(crate) fn shared(
     config: ServerConfig,
     database: Database,
@@ -159,7 +159,8 @@ pub(crate) fn shared(
     }))
 }
 
-/// How many connections there may be with so many sockets: clients that are refused need some.
+/// Maximum number of connections for a number of sockets. Some sockets stay free for clients that
+/// are refused.
 fn most_connections(sockets: usize) -> usize {
     sockets.saturating_sub(SPARE).max(sockets * 3 / 4).max(1)
 }

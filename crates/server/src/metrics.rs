@@ -188,10 +188,8 @@ impl Metrics {
         Arc::new(metrics)
     }
 
-    /// The page that Prometheus reads.
-    ///
-    /// Several databases of a process are counted together. They have their planning threads, and
-    /// so their plans, in common.
+    /// The page that Prometheus scrapes. The databases of a process are counted together, except
+    /// for plans: planning threads are shared, and the plan cache is the first database's.
     pub(crate) fn render(&self, databases: &[Database]) -> String {
         if let Some(database) = databases.first() {
             self.plans.set(database.plan_figures());

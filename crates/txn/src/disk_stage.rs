@@ -36,9 +36,9 @@ pub(crate) enum DiskCommand {
     RemoveBefore(Lsn),
     /// Asks how many bytes `RemoveBefore` would free.
     BytesBefore(Lsn, Sender<u64>),
-    /// Finds out whether a log that failed takes writes again.
+    /// Asks for a [probe](DiskStage::probe) of a log that failed.
     ProbeLog,
-    /// Ends the state of failure: hands back every group that was refused, in order.
+    /// Ends the failed state: returns every group that was refused, in order.
     Resume(Sender<Vec<PendingGroup>>),
     Close(Sender<Result<()>>),
 }
@@ -72,7 +72,7 @@ pub(crate) struct DiskStage {
     /// The error for which groups are being refused.
     failure: Option<Error>,
     storage: Arc<StorageHealth>,
-    /// Whether the log's last write failed.
+    /// True if the log's last write failed.
     is_log_faulty: bool,
     /// The last group in the log, for records that are not groups.
     last_lsn: Lsn,
@@ -276,8 +276,8 @@ impl DiskStage {
         self.storage.works(Part::Log);
     }
 
-    /// Finds out whether a log that failed takes writes again. Clients may write nothing meanwhile:
-    /// they are sent elsewhere while the server is not ready.
+    /// Probes a log that failed, and ends its fault if it takes writes again. Without the probe the
+    /// fault could last for ever, because clients write nothing while the server is not ready.
     fn probe(&mut self) {
         if !self.is_log_faulty || self.failure.is_some() {
             return;

@@ -370,7 +370,7 @@ impl Engine {
         }
     }
 
-    /// How far the log is durable; `None` for a database in memory.
+    /// The last durable group of the log; `None` for a database in memory.
     #[must_use]
     pub fn durable_position(&self) -> Option<DurablePosition> {
         self.position_reader()()
@@ -386,7 +386,7 @@ impl Engine {
         }
     }
 
-    /// Whether the storage works.
+    /// The health of the storage.
     #[must_use]
     pub fn storage(&self) -> &Arc<StorageHealth> {
         &self.shared.storage

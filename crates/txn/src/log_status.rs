@@ -20,8 +20,8 @@ pub struct LogStatus {
     pub checkpoint_due_bytes: Option<u64>,
 }
 
-/// How far a log is durable. Within the life of one directory it never goes back: an older copy of
-/// the directory has less.
+/// The position up to which a log is durable. It never decreases for one directory, so a lower one
+/// shows an older copy of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DurablePosition {
     /// The random number that all files of the database carry.

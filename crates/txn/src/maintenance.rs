@@ -38,7 +38,7 @@ const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(300);
 /// to [`CHECKPOINT_INTERVAL`].
 const CHECKPOINT_RETRY: Duration = Duration::from_secs(10);
 
-/// The log counts as at least this long for such a checkpoint, so that a small database has one.
+/// Lower bound of the log's size in that comparison, so that small databases get checkpoints too.
 const SMALL_LOG_BYTES: u64 = 8 << 20;
 
 pub(crate) enum Chore {
@@ -160,13 +160,14 @@ impl Maintenance {
         written
     }
 
-    /// Whether a checkpoint that failed is to be tried again.
+    /// True if it is time to try a failed checkpoint again.
     fn checkpoint_retry_is_due(&self) -> bool {
         let now = self.shared.env.clock.monotonic();
         self.checkpoint_retry.is_some_and(|retry| retry.at <= now)
     }
 
-    /// Looks whether the directory is still there, and syncs what it knows of its log.
+    /// Checks that the directory still exists, syncs its head records, and asks for a probe of a
+    /// log that may recover.
     fn look_after_directory(&mut self) {
         let Some(directory) = &self.shared.directory else { return };
         let storage = &self.shared.storage;

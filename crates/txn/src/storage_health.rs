@@ -70,7 +70,7 @@ impl StorageReason {
         }
     }
 
-    /// Whether writes are refused for this reason.
+    /// True if writes are refused for this reason.
     #[must_use]
     pub fn refuses_writes(self) -> bool {
         match self {
@@ -121,7 +121,7 @@ pub struct StorageFault {
     pub message: String,
     /// When it began, in microseconds since 1970.
     pub since_micros: i64,
-    /// Whether only a restart of the database ends it.
+    /// True if only a restart of the database ends it.
     pub until_restart: bool,
 }
 
@@ -135,7 +135,7 @@ pub enum StorageChange {
 /// Called from the engine's threads, which it must not hold up.
 pub type StorageListener = Arc<dyn Fn(&StorageChange) + Send + Sync>;
 
-/// What fails at the moment. The engine's stages share it.
+/// The faults at the moment. The engine's stages share it.
 pub struct StorageHealth {
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
@@ -164,8 +164,8 @@ impl StorageHealth {
         self.state.lock().faults.clone()
     }
 
-    /// Sets who hears when a fault begins or ends, from now on. The listener hears at once of the
-    /// faults that are there. A new listener takes the place of the one before.
+    /// Sets the listener, which replaces an earlier one. It is called at once for the faults that
+    /// are there, and then whenever a fault begins or ends.
     pub fn listen(&self, listener: StorageListener) {
         let faults = {
             let mut state = self.state.lock();
@@ -212,7 +212,7 @@ impl StorageHealth {
         }
     }
 
-    /// Whether the log refuses writes for now, and may take them again without a restart.
+    /// True if the log refuses writes, and may take them again without a restart.
     pub(crate) fn may_log_recover(&self) -> bool {
         let state = self.state.lock();
         state.faults.iter().any(|fault| fault.reason.part() == Part::Log && !fault.until_restart)

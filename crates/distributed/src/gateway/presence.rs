@@ -60,7 +60,7 @@ impl Presence {
         }
     }
 
-    /// Whether this gateway has all workers that it begins with.
+    /// True once all workers that this gateway begins with have answered.
     pub(super) fn was_complete(&self) -> bool {
         self.was_complete.load(Ordering::Relaxed)
     }

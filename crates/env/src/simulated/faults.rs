@@ -38,7 +38,7 @@ impl Fault {
 pub enum DiskCondition {
     #[default]
     Healthy,
-    /// What takes space fails with ENOSPC.
+    /// Operations that take space fail with ENOSPC.
     Full,
     /// Everything that changes the disk fails with EROFS.
     ReadOnly,

@@ -54,7 +54,8 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response {
     }
 }
 
-/// A server that refuses writes is not ready. Whatever else fails is shown beside.
+/// The readiness of the storage: 503 if a database refuses writes. Other faults are listed below
+/// `ready`.
 pub(crate) fn storage_readiness(databases: &[Database]) -> (StatusCode, String) {
     let faults = databases.iter().flat_map(|database| database.storage().faults());
     let reasons: BTreeSet<StorageReason> = faults.map(|fault| fault.reason).collect();
