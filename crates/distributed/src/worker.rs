@@ -1,4 +1,8 @@
 //! A worker: it answers gateways from one database.
+//!
+//! [`WorkerService`] dispatches requests: fragments and cached fragments, parts of stages, row
+//! changes in one or two steps, keyed writes in order, look-ups, definitions and status. Workers of
+//! one process share a [`WorkerProcess`], through which one of them answers for the others.
 
 mod encoding_cache;
 mod fragment_cache;

@@ -1,4 +1,8 @@
 //! Appends to the log.
+//!
+//! One thread owns the [`LogWriter`]. It appends the records of a group with one write, syncs them,
+//! and begins the next segment when one is full. A failed write is cut back, and the log goes on. A
+//! failed sync, or a failed cut, ends the log until it is opened again.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};

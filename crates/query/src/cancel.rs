@@ -1,4 +1,9 @@
 //! Ending a running statement from outside.
+//!
+//! A session has a channel of cancels. A [`CancelHandle`] sends a reason into it (the user, a
+//! timeout, or the end of the session). Code that waits drops its work when a reason arrives; work
+//! that does not yield its thread calls [`check`]. A cancel before the beginning of a statement
+//! does not concern it.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,4 +1,5 @@
-//! A database: an engine, and what its sessions share.
+//! A database: an engine, and the state that its sessions share (planners, plan cache, advisory
+//! locks, and the cluster behind a gateway).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,9 @@
 //! A session: one user's statements, executed in sequence, and their transaction.
+//!
+//! [`route`] chooses the way in which a statement runs, and the other modules are the ways:
+//! `points` and `cached_plans` need no planner, `planned` moves work to a planning thread, and
+//! `locking` runs statements about advisory locks. `blocks` holds the transaction block between
+//! statements. A session borrows a planner for one statement, so that idle ones are small.
 
 mod blocks;
 mod cached_plans;

@@ -1,4 +1,5 @@
-//! The list of connections with the activity of each, for limits, cancellation and system tables.
+//! The list of authenticated connections with the activity of each, for limits, cancellation and
+//! system tables. The connections of all front ends are in one list.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,4 +1,7 @@
 //! The readers' half of a table: one version of its rows.
+//!
+//! A version is a list of slots, each with a chunk, the number of its visible rows, and a bitmap of
+//! dead rows. Versions share chunks, so a new one costs no copy of rows.
 
 mod moved;
 mod private;

@@ -1,4 +1,8 @@
 //! The engine starts and stops the stages, and is their interface.
+//!
+//! Opening reads the newest checkpoint and the log behind it, and then starts three threads: the
+//! transaction stage, the disk stage and maintenance. Callers give write sets to the engine and
+//! wait for their acknowledgement; snapshots need no stage.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,4 +1,8 @@
-//! Merges the groups of several workers to the answer.
+//! Merges the groups of several workers (scan threads) to the answer.
+//!
+//! Few groups are merged on one thread. Many are divided into partitions by the hash of their keys,
+//! and each partition is merged by one thread, without a lock. The merge runs only a little ahead
+//! of the reader, and reads back groups that were spilled.
 
 use std::iter;
 use std::mem;

@@ -1,4 +1,4 @@
-//! The lock table: holders and waiters of each lock.
+//! The lock table: holders and waiters of each lock, and the search for deadlocks among them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

@@ -1,4 +1,8 @@
-//! Gathers rows into one group.
+//! Gathers rows of the record API into one group.
+//!
+//! Rows arrive packed or as columns, for tables that the client has numbered. Consecutive rows of
+//! one table and kind of change form a run, which becomes one batch. A row that cannot be decoded
+//! or does not fit its table is reported with its index, and does not stop the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
-//! `ALTER TABLE`.
+//! `ALTER TABLE`: each operation makes a new schema of the table, which the next one starts from.
+//!
+//! Clauses and operations that do not run here were refused when the statement was parsed
+//! (`thalweg_dialect::parse`).
 
 use std::collections::BTreeSet;
 

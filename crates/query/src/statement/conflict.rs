@@ -1,4 +1,7 @@
 //! Rows with duplicate keys: they are refused, skipped, or turned into updates.
+//!
+//! The keys of new rows are looked up in the transaction's state of the table and among the new
+//! rows themselves. On a gateway, the workers that own the keys are asked.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;

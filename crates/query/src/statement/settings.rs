@@ -1,4 +1,8 @@
-//! `SET` and `SHOW`.
+//! `SET` and `SHOW`: the settings of a session.
+//!
+//! A setting is one of Thalweg's own, a time limit, a mode of transactions, a text that is checked
+//! and stored, mostly without an effect ([`stored`]), or a custom one with a dot in its name. `SET
+//! LOCAL` hides values until the transaction ends.
 
 mod modes;
 mod stored;

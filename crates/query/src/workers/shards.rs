@@ -1,4 +1,8 @@
 //! The functions that a worker's database provides to gateways.
+//!
+//! [`Shards`] scans rows, checks and makes changes, and follows definitions, for one database. Rows
+//! are identified by row handles, which are valid for one run of the worker. The transport is in
+//! `thalweg-distributed`.
 
 mod cached_plans;
 mod keyed;

@@ -1,4 +1,5 @@
-//! Clauses of definitions.
+//! Clauses of `CREATE`, `ALTER TABLE` and `ANALYZE`. The patterns name every field of the parser's
+//! tree.
 
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, Analyze, CheckConstraint, ColumnDef,
