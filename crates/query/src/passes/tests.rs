@@ -65,8 +65,8 @@ const STATEMENTS: [(&str, &str); 24] = [
     ("fuse_aggregates", "SELECT b, sum(a) FROM t GROUP BY b"),
     (
         "filter_pushdown",
-        "SELECT asks.c, asks.a, bids.x FROM bids RIGHT JOIN asks ON bids.k = asks.k AND asks.k <= 4 \
-         WHERE (6 >= bids.k) IS TRUE",
+        "SELECT asks.c, asks.a, bids.x FROM bids RIGHT JOIN asks ON bids.k = asks.k \
+         AND asks.k <= 4 WHERE (6 >= bids.k) IS TRUE",
     ),
     ("equivalence_barriers", "SELECT a FROM (SELECT a FROM t ORDER BY b OFFSET 5) s ORDER BY a"),
     ("sorted_unions", "(SELECT b AS x, b AS y FROM t) UNION ALL (SELECT b, b FROM u) ORDER BY y"),

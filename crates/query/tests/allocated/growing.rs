@@ -101,7 +101,8 @@ pub const STATEMENTS: &[&str] = &[
      '$[*]') x",
     "SELECT length(jsonb_set(('[' || repeat('1,', 3000000) || '1]')::jsonb, '{0}', '2')::text)",
     "SELECT length((('[' || repeat('1,', 3000000) || '1]')::jsonb - 0)::text)",
-    "SELECT count(*) FROM json_each_text(('{' || repeat('\"a\":1,', 2000000) || '\"b\":1}')::json) x",
+    "SELECT count(*) \
+     FROM json_each_text(('{' || repeat('\"a\":1,', 2000000) || '\"b\":1}')::json) x",
     "SELECT jsonb_object(array_fill('a'::text, ARRAY[2000000])) IS NULL",
     "SELECT max(length(repeat(v, 3000))) FROM m",
     "SELECT to_char(1, repeat('9', 9000000)) IS NULL",
