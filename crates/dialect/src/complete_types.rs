@@ -33,7 +33,7 @@ pub fn complete_columns(plan: &LogicalPlan) -> PlanResult<DFSchemaRef> {
     Ok(Arc::clone(named.data.schema()))
 }
 
-/// Passes `pg_typeof` its argument with the type that SQL knows: see above.
+/// Gives `pg_typeof` the name of its argument's type where SQL knows more of it than Arrow.
 #[derive(Debug, Default)]
 pub(crate) struct TypesOfArguments;
 
@@ -67,19 +67,24 @@ fn name_arguments(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
     let plain = merge_schema(&plan.inputs());
     rewrite_expressions(plan, |expr| {
         let Expr::ScalarFunction(mut call) = expr else { return Ok(Transformed::no(expr)) };
-        if call.func.name() != "pg_typeof" || call.args.len() != 1 {
+        let ("pg_typeof", [argument]) = (call.func.name(), call.args.as_slice()) else {
+            return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        };
+        let complete = match list_of_values(argument, &schema) {
+            Some(list) => list,
+            None => argument.get_type(&schema)?,
+        };
+        let plain = argument.get_type(&plain)?;
+        // A constant array loses the metadata of its items when it is computed, and the function
+        // would see no more than Arrow's type. No upstream issue found.
+        let is_constant = matches!(plain, ArrowType::List(_)) && !argument.any_column_refs();
+        if !is_alike(&complete, &plain) || (complete == plain && !is_constant) {
             return Ok(Transformed::no(Expr::ScalarFunction(call)));
         }
-        let known = match &call.args[0] {
-            Expr::Column(_) => {
-                let complete = call.args[0].get_type(&schema)?;
-                let plain = call.args[0].get_type(&plain)?;
-                (is_alike(&complete, &plain) && complete != plain).then_some(complete)
-            }
-            argument => list_of_values(argument, &schema),
-        };
-        let Some(list) = known else { return Ok(Transformed::no(Expr::ScalarFunction(call))) };
-        call.args = call.args.into_iter().map(|argument| named(argument, list.clone())).collect();
+        call.func = thalweg_functions::pg_typeof_known(&Field::new("", complete.clone(), true));
+        // Workers know the function by its name alone, and see the type of the cast.
+        call.args =
+            call.args.into_iter().map(|argument| named(argument, complete.clone())).collect();
         Ok(Transformed::yes(Expr::ScalarFunction(call)))
     })
 }

@@ -64,6 +64,7 @@ pub use interval_fields::part_name;
 pub use limited::{WITH_TIES, WITHIN_LIMIT};
 pub use nullable_marker::MAY_BE_MISSING;
 pub use series::{Series, series_counts};
+pub use session::pg_typeof_known;
 pub use truncate::even_unit;
 
 /// All scalar functions. They replace DataFusion's functions of the same names.

@@ -60,11 +60,20 @@ fn user(_: &[ArrayRef]) -> Result<ArrayRef> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct PgTypeof {
     signature: Signature,
+    /// The name of the type, if the planner knows more of it than the argument's field says.
+    known: Option<String>,
+}
+
+/// `pg_typeof` of an argument whose field, as SQL knows it, is this one.
+#[must_use]
+pub fn pg_typeof_known(field: &Field) -> Arc<ScalarUDF> {
+    let known = Some(types::display_name(field));
+    Arc::new(ScalarUDF::from(PgTypeof { known, ..PgTypeof::default() }))
 }
 
 impl Default for PgTypeof {
     fn default() -> PgTypeof {
-        PgTypeof { signature: Signature::any(1, Volatility::Immutable) }
+        PgTypeof { signature: Signature::any(1, Volatility::Immutable), known: None }
     }
 }
 
@@ -86,7 +95,10 @@ impl ScalarUDFImpl for PgTypeof {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> PlanResult<ColumnarValue> {
-        let name = types::display_name(&args.arg_fields[0]);
+        let name = match &self.known {
+            Some(name) => name.clone(),
+            None => types::display_name(&args.arg_fields[0]),
+        };
         Ok(ColumnarValue::Scalar(ScalarValue::Utf8View(Some(name))))
     }
 }

@@ -63,8 +63,8 @@ pub static PASSES: [Pass; 12] = [
         kind: Kind::Analyzer,
         position: Position::Last,
         nodes: Nodes::All,
-        reason: "pg_typeof is passed its argument with the type that SQL knows, which Arrow's \
-                 type does not always tell.",
+        reason: "pg_typeof gets the name of its argument's type, of which SQL knows more than \
+                 Arrow in arrays.",
         upstream: Upstream::NoneFound,
         rule: |()| Some(Rule::Analyzer(Arc::new(complete_types::TypesOfArguments))),
     },

@@ -4,7 +4,7 @@ use datafusion::common::Column;
 use thalweg_types::{Error, SqlState};
 
 use super::{clean, position};
-use crate::column_marks::output_name;
+use crate::column_marks::{MARK, output_name};
 
 pub(super) fn from_message(message: &str, sql: &str) -> Error {
     for recognise in RECOGNISERS {
@@ -50,10 +50,14 @@ pub(super) fn not_implemented(message: &str, sql: &str) -> Error {
 
 pub(super) fn unknown_column(field: &Column, valid: &[Column], sql: &str) -> Error {
     let relation = field.relation.as_ref().map(|relation| relation.table());
+    let is_outer = field.relation.as_ref().and_then(|relation| relation.schema());
+    // The columns of outer queries are not among the valid ones.
+    let is_outer = is_outer.is_some_and(|schema| schema.starts_with(MARK));
     let known_relation = relation.is_none_or(|relation| {
-        valid
-            .iter()
-            .any(|column| column.relation.as_ref().is_some_and(|known| known.table() == relation))
+        is_outer
+            || valid.iter().any(|column| {
+                column.relation.as_ref().is_some_and(|known| known.table() == relation)
+            })
     });
     if let (Some(relation), false) = (relation, known_relation) {
         let error = Error::new(
