@@ -19,10 +19,10 @@ use datafusion::physical_expr::expressions::{
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use thalweg_execution::parameter_values::value_of_run;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::expression::Kind;
 use thalweg_protocol::cluster::unary::Operator as UnaryOperator;
-use thalweg_query::value_of_run;
 use thalweg_types::{Error, Result};
 
 use crate::rows;

@@ -39,9 +39,12 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use thalweg_execution::executor::with_window_memory;
+use thalweg_execution::fused::MergedGroups;
+use thalweg_execution::operator::RECOMPUTED;
+use thalweg_execution::semi_join_filters::with_semi_join_filters;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{MergedGroups, RECOMPUTED, with_semi_join_filters, with_window_memory};
 
 use crate::codec::{Writer, is_known_aggregate};
 use crate::lanes::in_lanes;

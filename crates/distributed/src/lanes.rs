@@ -11,7 +11,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use thalweg_query::RECOMPUTED;
+use thalweg_execution::operator::RECOMPUTED;
 
 use crate::scan::RemoteScan;
 

@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning};
-use thalweg_query::MergedGroups;
+use thalweg_execution::fused::MergedGroups;
 
 use crate::fold::{undealt, without_exchange};
 use crate::scan::RemoteScan;

@@ -15,9 +15,10 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use thalweg_execution::semi_join_filters::KeyMembership;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::step::Kind;
-use thalweg_query::{KeyMembership, ShardRows, Shards};
+use thalweg_query::{ShardRows, Shards};
 use thalweg_types::{ColumnId, TableId};
 use thalweg_values::errors::external;
 

@@ -20,10 +20,11 @@ use futures::stream::{self, BoxStream, select_all};
 use futures::{StreamExt as _, TryFutureExt as _};
 use thalweg_cluster::link::Answer;
 use thalweg_cluster::relay::{Part, Parts};
+use thalweg_execution::row_forms::{Encoded, EncodedStream, RowForm};
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::row_form::Kind;
-use thalweg_query::{Encoded, EncodedStream, FanIn, RowForm};
+use thalweg_query::FanIn;
 use thalweg_types::{Error, Result};
 use tokio::sync::mpsc;
 

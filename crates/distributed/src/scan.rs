@@ -35,11 +35,12 @@ use futures::stream::{self, BoxStream, select_all};
 use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::link::Answer;
+use thalweg_execution::operator_metrics::OperatorMetrics;
+use thalweg_execution::parameter_values::bound;
+use thalweg_execution::scan::is_about;
+use thalweg_execution::semi_join_filters::{ASSUMED_SELECTIVITY_DIVISOR, AsLeaf, Keys, Leaf};
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{
-    ASSUMED_SELECTIVITY_DIVISOR, AsLeaf, FanIn, Gathering, Keys, Leaf, OperatorMetrics, Stages,
-    WorkerScan, is_about, with_values,
-};
+use thalweg_query::{FanIn, Gathering, Stages, WorkerScan};
 use thalweg_types::{Error, RowId, TableSchema};
 use thalweg_values::errors::external;
 use tokio_util::task::AbortOnDropHandle;
@@ -157,7 +158,7 @@ pub(crate) type Opening = AbortOnDropHandle<thalweg_types::Result<Answer>>;
 impl RemoteScan {
     pub(crate) fn new(shared: &Arc<Shared>, scan: WorkerScan) -> Result<RemoteScan> {
         let WorkerScan { table, schema, projection, filter, limit, hidden, .. } = &scan;
-        let known = filter.as_ref().filter(|_| !scan.is_cached).map(with_values).transpose()?;
+        let known = filter.as_ref().filter(|_| !scan.is_cached).map(bound).transpose()?;
         // A row handle identifies a row of one worker only, so such rows need separate streams.
         let has_places = projection.iter().any(|place| *place >= table.columns.len());
         let together = scan.gathering.together && !has_places && hidden.is_empty();
@@ -229,7 +230,7 @@ impl RemoteScan {
         if !fits || !self.work.among.is_empty() {
             return Ok(None);
         }
-        let filter = wanted.filter.as_ref().map(with_values).transpose()?;
+        let filter = wanted.filter.as_ref().map(bound).transpose()?;
         let targets = Targets::of(&self.shared, &wanted.table, filter.as_ref(), *together)
             .map_err(external)?;
         let are_as_many = targets.streams.len() == self.targets.streams.len();
@@ -577,7 +578,7 @@ impl DisplayAs for RemoteScan {
 }
 
 impl ExecutionPlan for RemoteScan {
-    thalweg_query::without_inputs!();
+    thalweg_execution::without_inputs!();
 
     fn name(&self) -> &'static str {
         "RemoteScan"

@@ -35,8 +35,9 @@ use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use thalweg_cluster::link::NodeName;
+use thalweg_execution::operator::RECOMPUTED;
 use thalweg_protocol::cluster::work::Kind;
-use thalweg_query::{RECOMPUTED, Stages};
+use thalweg_query::Stages;
 
 use self::choice::Choice;
 use self::colocated::colocated;

@@ -24,12 +24,11 @@ use prost::Message as _;
 use thalweg_cluster::chunks::Pool;
 use thalweg_cluster::node::{Chunks, chunks};
 use thalweg_cluster::worker::Holdings;
+use thalweg_execution::scan::whole_chunks;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
-use thalweg_query::{
-    Database, Definition, RowChanges, Shards, StorageFault, StorageHealth, whole_chunks,
-};
+use thalweg_query::{Database, Definition, RowChanges, Shards, StorageFault, StorageHealth};
 use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 use thalweg_values::errors::from_datafusion;
 use tokio::sync::oneshot;

@@ -2,10 +2,10 @@
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
+use thalweg_execution::cancel::Timer;
 use thalweg_formats::{CopyDecoder, ReadOptions};
 use thalweg_types::{Error, Result, RowId, SqlState};
 
-use crate::cancel::Timer;
 use crate::database::Database;
 use crate::loader::{Loaded, Loader};
 use crate::statement::{Shaper, Target};

@@ -13,10 +13,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::StreamExt;
 use thalweg_dialect::parse::parse_single;
+use thalweg_execution::planning::is_long;
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::outcome::{BatchStream, Outcome, Tag};
-use crate::planning::is_long;
 use crate::statement::{SessionCommand, of_session};
 pub(crate) use motion::{Motion, Rows};
 use scroll::Scroll;

@@ -8,6 +8,10 @@ use std::sync::{Arc, OnceLock, Weak};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use parking_lot::RwLock;
 use thalweg_env::{Env, MemoryWatch, ReclaimableMemory};
+use thalweg_execution::cancel::{Cancels, on_own_thread};
+use thalweg_execution::fused::{LocalQueryScheduler, QueryScheduler};
+use thalweg_execution::memory;
+use thalweg_execution::planning::PlanningMetrics;
 use thalweg_scan::{LocalScheduler, Shape};
 use thalweg_txn::{
     Durability, DurablePosition, Engine, NoProgress, Options, PipelineTotals, Progress, Role,
@@ -17,13 +21,9 @@ use thalweg_types::{Error, Result};
 use thalweg_values::statement_control::StatementsMemory;
 
 use crate::appender::Appender;
-use crate::cancel::{Cancels, on_own_thread};
-use crate::fused::{LocalQueryScheduler, QueryScheduler};
 use crate::locks::AdvisoryLocks;
-use crate::memory;
 use crate::plan_cache::{PlanCache, PlanCacheMetrics};
 use crate::planner::Planners;
-use crate::planning::PlanningMetrics;
 use crate::privileges::{self, Identity};
 use crate::server_context::ServerContext;
 use crate::session::Session;

@@ -6,11 +6,11 @@ use std::pin::Pin;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use futures::Stream;
+use thalweg_execution::row_forms::EncodedStream;
 use thalweg_formats::WriteOptions;
 use thalweg_types::{Result, SqlState};
 
 use crate::copy_in::CopyIn;
-use crate::row_forms::EncodedStream;
 use crate::workers::Load;
 
 /// Rows as they come.

@@ -1,10 +1,10 @@
 //! The table of all passes over plans.
 //!
-//! The rows of [`thalweg_dialect::passes::PASSES`] come first, then those of [`PASSES`]. The rule
-//! of the row for gateways comes from
+//! The rows of [`thalweg_dialect::passes::PASSES`] come first, then those of [`PASSES`]. The pass
+//! of gateways comes from
 //! [`RemoteScans::physical_rule`](crate::workers::RemoteScans::physical_rule). [`assembled`] puts
-//! all rows among the passes of DataFusion, and fails if DataFusion lacks a pass that a row refers
-//! to. `docs/internals/planning.md` shows the table; a test compares the two.
+//! them among the passes of DataFusion, and fails if DataFusion lacks one that a row refers to.
+//! `docs/internals/planning.md` shows the table.
 
 #[cfg(test)]
 mod tests;
@@ -14,18 +14,18 @@ use std::sync::Arc;
 use thalweg_dialect::passes::{
     self, Kind, MisplacedPasses, Nodes, Pass, Passes, Position, Rule, Upstream,
 };
+use thalweg_execution::equivalence_barriers::InsertEquivalenceBarriers;
+use thalweg_execution::executor::YieldingOperators;
+use thalweg_execution::filter_pushdown;
+use thalweg_execution::fused::{FuseAggregates, QueryScheduler};
+use thalweg_execution::scan::{FindFirstRows, PushDownThresholds};
+use thalweg_execution::semi_join_filters::{self, ApplySemiJoinFilters};
+use thalweg_execution::semi_join_pushdown::PushDownSemiJoins;
+use thalweg_execution::sorted_groups::SortedGroups;
+use thalweg_execution::sorted_unions::SortedUnions;
+use thalweg_execution::top_n_per_group::PlanTopNPerGroup;
 
 use crate::catalog::SessionCatalog;
-use crate::equivalence_barriers::InsertEquivalenceBarriers;
-use crate::executor::YieldingOperators;
-use crate::filter_pushdown;
-use crate::fused::{FuseAggregates, QueryScheduler};
-use crate::scan::{FindFirstRows, PushDownThresholds};
-use crate::semi_join_filters::{self, ApplySemiJoinFilters};
-use crate::semi_join_pushdown::PushDownSemiJoins;
-use crate::sorted_groups::SortedGroups;
-use crate::sorted_unions::SortedUnions;
-use crate::top_n_per_group::PlanTopNPerGroup;
 use crate::workers::Cluster;
 
 /// The parts of a planner that passes are made from.
@@ -48,15 +48,6 @@ pub(crate) fn assembled(
     let of_dialect = passes::PASSES.iter().filter_map(|pass| pass.placed(&(), is_gateway));
     let of_query = PASSES.iter().filter_map(|pass| pass.placed(context, is_gateway));
     Passes::assemble(of_dialect.chain(of_query).filter(|pass| keep(pass.name)))
-}
-
-/// A session with the passes that need no table of ours.
-#[cfg(test)]
-pub(crate) fn with_passes_of_dialect(
-    builder: datafusion::execution::session_state::SessionStateBuilder,
-) -> datafusion::execution::session_state::SessionStateBuilder {
-    let placed = passes::PASSES.iter().filter_map(|pass| pass.placed(&(), false));
-    Passes::assemble(placed).expect("all passes have positions").install(builder)
 }
 
 /// The passes of this crate, and the one of gateways, in the order in which they run.

@@ -11,7 +11,6 @@ use datafusion::error::Result as PlanResult;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
@@ -19,25 +18,21 @@ use thalweg_dialect::complete_types::complete_columns;
 use thalweg_dialect::guards::guarded;
 use thalweg_dialect::parse::parse_single;
 use thalweg_dialect::rewrite::{Tables, check_columns, rewrite_statement, tables_of};
+use thalweg_execution::cancellable_rules::check_cancelled;
+use thalweg_execution::executor::Executor;
+use thalweg_execution::optimization::optimize;
+use thalweg_execution::plan_depth;
+use thalweg_execution::planning::limits::{self, check_grouping_sets, check_size};
 use thalweg_types::Result;
 use thalweg_values::column_marks::output_name;
 use thalweg_values::errors::{external, from_datafusion};
 use thalweg_values::sql_parts::parse_type;
 use thalweg_values::types::{arrow_field, column_type};
 
-use crate::cancellable_rules::check_cancelled;
 use crate::catalog::written;
 use crate::ctes;
-use crate::executor::Executor;
-use crate::optimization::optimize;
 use crate::outcome::BatchStream;
-use crate::plan_depth;
-use crate::planning::limits::{self, check_grouping_sets, check_size};
 use crate::statement::folded;
-
-/// Options with which this crate replaces children of a plan.
-pub const RECOMPUTED: ReplaceChildrenOptions =
-    ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
 
 /// A query's plan, and the names of its columns for users.
 pub(crate) struct Planned {

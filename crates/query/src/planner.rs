@@ -11,18 +11,19 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 use thalweg_env::Threads;
+use thalweg_execution::cancellable_rules::with_cancellation_checks;
+use thalweg_execution::executor::Executor;
+use thalweg_execution::fused::{QueryScheduler, Scheduling};
+use thalweg_execution::planning::PlanningThreads;
+use thalweg_execution::sleep;
 use thalweg_types::{Error, Result, TableId};
 use thalweg_values::statement_control::StatementsMemory;
 
-use crate::cancellable_rules::with_cancellation_checks;
 use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
-use crate::executor::Executor;
-use crate::fused::{QueryScheduler, Scheduling};
 use crate::locks;
 use crate::passes::{self, PassContext};
-use crate::planning::PlanningThreads;
 use crate::workers::{Cluster, NumberedElsewhere};
-use crate::{ctes, privileges, sleep};
+use crate::{ctes, privileges};
 
 /// Maximum number of idle planners in the pool.
 const IDLE_MAX: usize = 64;

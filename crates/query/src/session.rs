@@ -19,25 +19,25 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
+use thalweg_execution::cancel::{CancelHandle, SessionCancels};
+use thalweg_execution::panics::caught;
+use thalweg_execution::planning::is_long;
+use thalweg_execution::row_forms::RowForm;
+use thalweg_execution::stack::with_room_for;
 use thalweg_txn::Transaction;
 use thalweg_types::{DataType, Error, Result, SqlState};
 use tokio::sync::Semaphore;
 
 use crate::appender::Appender;
-use crate::cancel::{CancelHandle, SessionCancels};
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::locks::{self, SessionLocks};
 use crate::outcome::{Outcome, Tag};
-use crate::panics::caught;
-use crate::planning::is_long;
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
-use crate::row_forms::RowForm;
 use crate::server_context::SessionInfo;
-use crate::stack::with_room_for;
 use crate::statement::{self, Description, SessionCommand, Settings};
 use crate::workers::{AtomicScope, Load};
 

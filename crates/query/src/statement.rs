@@ -38,6 +38,7 @@ use datafusion::sql::sqlparser::ast::{
     TransactionMode,
 };
 use thalweg_dialect::parse::Parsed;
+use thalweg_execution::row_forms::RowForm;
 use thalweg_types::{Error, Result, SqlState, bounded};
 use thalweg_values::errors::from_datafusion;
 
@@ -47,7 +48,6 @@ use crate::locks;
 use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
-use crate::row_forms::RowForm;
 
 pub(crate) use conflict::{key_is_taken, reject_loaded};
 pub(crate) use describe::{Description, describe};

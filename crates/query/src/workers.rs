@@ -17,7 +17,6 @@ mod journal;
 mod keyed;
 mod remote;
 mod shards;
-mod staged;
 mod table;
 
 use std::fmt;
@@ -41,8 +40,6 @@ pub use journal::{Definition, NAMESPACE};
 pub use keyed::KeyedWriter;
 pub use remote::{RemoteDefinitions, RemoteLookups, RemoteScans, RemoteWrites};
 pub use shards::{PackedRows, ShardPlan, ShardRows, ShardStatistics, Shards};
-pub(crate) use staged::is_run_apart;
-pub use staged::{StageRunner, Staged};
 pub(crate) use table::TableOnWorkers;
 
 /// A pass over executable plans.

@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use thalweg_env::Clock;
-use thalweg_query::{
-    Activity, ActivityState, CancelHandle, End, Role, ServerContext, TransactionStatus,
-};
+use thalweg_execution::cancel::CancelHandle;
+use thalweg_query::{Activity, ActivityState, End, Role, ServerContext, TransactionStatus};
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::sql_text::without_passwords;
 use tokio::sync::watch;

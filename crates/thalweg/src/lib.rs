@@ -29,8 +29,9 @@
 //!
 //! All work runs on the program's multi-threaded tokio runtime.
 
+pub use thalweg_execution::cancel::CancelHandle;
 pub use thalweg_query::{
-    Appender, BatchStream, CancelHandle, Copy, CopyIn, Database, DatabaseBuilder, Durability,
-    Outcome, Progress, Session, Statement, Tag, TransactionStatus, Unit,
+    Appender, BatchStream, Copy, CopyIn, Database, DatabaseBuilder, Durability, Outcome, Progress,
+    Session, Statement, Tag, TransactionStatus, Unit,
 };
 pub use thalweg_types::{Error, ErrorKind, Result, SqlState};

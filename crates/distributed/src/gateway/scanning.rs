@@ -9,9 +9,8 @@ use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use thalweg_query::{
-    EncodedStream, Gathering, PhysicalRule, Rebound, RemoteScans, RowForm, WorkerScan,
-};
+use thalweg_execution::row_forms::{EncodedStream, RowForm};
+use thalweg_query::{Gathering, PhysicalRule, Rebound, RemoteScans, WorkerScan};
 use thalweg_types::{Result, TableId};
 
 use super::{Gateway, system_tables};

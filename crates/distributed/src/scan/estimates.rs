@@ -10,8 +10,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use thalweg_execution::semi_join_filters::ASSUMED_SELECTIVITY_DIVISOR;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::ASSUMED_SELECTIVITY_DIVISOR;
 
 /// Estimates of the rows that a scan's workers read and send.
 #[derive(Clone)]

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::RecordBatch;
+use thalweg_execution::semi_join_filters::Keys;
 use thalweg_protocol::cluster as wire;
-use thalweg_query::Keys;
 use thalweg_types::{Error, Result};
 
 use super::Asked;

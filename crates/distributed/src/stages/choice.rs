@@ -15,7 +15,9 @@ use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode, SortMergeJoinExec,
 };
 use datafusion::physical_plan::repartition::RepartitionExec;
-use thalweg_query::{ASSUMED_SELECTIVITY_DIVISOR, share, with_semi_join_filters};
+use thalweg_execution::semi_join_filters::{
+    ASSUMED_SELECTIVITY_DIVISOR, share, with_semi_join_filters,
+};
 
 use super::Plan;
 use crate::scan::{REMOTE, RemoteScan};

@@ -22,7 +22,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use thalweg_query::RECOMPUTED;
+use thalweg_execution::operator::RECOMPUTED;
 
 use super::Plan;
 use crate::scan::RemoteScan;

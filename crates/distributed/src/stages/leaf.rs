@@ -17,8 +17,8 @@ use datafusion::physical_plan::{
 };
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use prost::Message as _;
+use thalweg_execution::equivalence_barriers::{EquivalenceBarrier, HiddenProperties};
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{EquivalenceBarrier, HiddenProperties};
 use thalweg_values::errors::external;
 
 use super::Plan;
@@ -57,7 +57,7 @@ impl DisplayAs for Leaf {
 }
 
 impl ExecutionPlan for Leaf {
-    thalweg_query::without_inputs!();
+    thalweg_execution::without_inputs!();
 
     fn name(&self) -> &'static str {
         "Leaf"

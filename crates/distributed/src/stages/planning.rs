@@ -25,7 +25,8 @@ use datafusion_distributed::{
     SessionStateBuilderExt as _, WorkerResolver,
 };
 use futures::FutureExt as _;
-use thalweg_query::{Gathering, Staged};
+use thalweg_execution::staged::Staged;
+use thalweg_query::Gathering;
 use thalweg_types::Error;
 use thalweg_values::errors::external;
 use tokio::sync::mpsc;

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use prost::Message as _;
 use thalweg_cluster::chunks::{CHUNK_BYTES, ChunkWriter, Pool};
 use thalweg_env::{Clock, ReclaimableMemory};
+use thalweg_execution::scan::{ChunkIdentity, WholeChunk};
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{ChunkIdentity, WholeChunk};
 use thalweg_types::Result;
 
 use super::translate_error;

@@ -11,8 +11,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
+use thalweg_execution::parameter_values::{ParameterValues, parameter};
 use thalweg_protocol::cluster as wire;
-use thalweg_query::{ParameterValues, ShardPlan, Shards, parameter};
+use thalweg_query::{ShardPlan, Shards};
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::errors::external;
 

@@ -10,13 +10,13 @@ use datafusion::common::Statistics;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use thalweg_execution::scan::{
+    Purpose, ScanRequest, ShardScan, States, executable, scan_schema, table_statistics,
+};
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
 use crate::plan_cache::PlansForCache;
-use crate::scan::{
-    Purpose, ScanRequest, ShardScan, States, executable, scan_schema, table_statistics,
-};
 
 pub(crate) struct ShardTable {
     name: String,

@@ -20,11 +20,11 @@ use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::TableFactor;
 use thalweg_dialect::complete_types::complete_columns;
+use thalweg_execution::optimization::{optimize_analyzed, subquery_of};
 use tokio::sync::OnceCell;
 
 use super::MATERIALIZED;
 use super::scan::{MaterializedScan, SharedRows};
-use crate::optimization::{optimize_analyzed, subquery_of};
 
 /// Makes a session's planner materialise what [`super::mark`] found.
 ///

@@ -239,7 +239,7 @@ impl DisplayAs for MaterializedScan {
 }
 
 impl ExecutionPlan for MaterializedScan {
-    crate::without_inputs!();
+    thalweg_execution::without_inputs!();
 
     fn name(&self) -> &'static str {
         "CteScan"

@@ -11,11 +11,11 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as Tree;
+use thalweg_execution::optimization::optimize;
 use thalweg_types::{Error, Result};
 
 use super::functions::{Act, act_of};
 use super::table::Key;
-use crate::optimization::optimize;
 use crate::parameters::refuse_unbound;
 use crate::plan;
 use crate::privileges;

@@ -8,9 +8,8 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{BinaryExpr, LikeExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
-
-use super::parameter::is_held_call;
-use crate::semi_join_filters::LOCAL;
+use thalweg_execution::parameter_values::is_bound;
+use thalweg_execution::semi_join_filters::LOCAL;
 
 /// Operators that take their input's rows one batch after the other, on the same thread.
 const PLAIN: [&str; 15] = [
@@ -72,6 +71,6 @@ fn takes_any_time(part: &Arc<dyn PhysicalExpr>) -> bool {
     let is_pattern = part.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
         matches!(binary.op(), RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
     });
-    let is_call = part.is::<ScalarFunctionExpr>() && !is_held_call(part);
+    let is_call = part.is::<ScalarFunctionExpr>() && !is_bound(part);
     is_call || is_pattern || part.is::<LikeExpr>()
 }

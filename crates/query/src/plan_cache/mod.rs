@@ -32,8 +32,6 @@ use thalweg_types::Result;
 
 pub(crate) use generic::{GenericPlan, PlansForCache, Run};
 pub(crate) use inline_plans::is_short;
-pub(crate) use parameter::value;
-pub use parameter::{ParameterValues, bound, parameter, value_of_run};
 pub(crate) use template::{TemplateBinder, template};
 
 use self::entries::{CachedStatements, STATEMENTS_MAX};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
+use thalweg_execution::fused::FusedAggregate;
+use thalweg_execution::scan::{ShardScan, States};
 use thalweg_types::TableId;
 
-use crate::fused::FusedAggregate;
-use crate::scan::{ShardScan, States};
 use crate::workers::Rebound;
 
 /// The rows of an execution.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::datatypes::{FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use futures::{StreamExt, TryStreamExt};
+use thalweg_execution::fused::Answer;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
 use thalweg_values::errors::from_datafusion;
 
 use super::planned::Work;
 use super::{Route, Session};
-use crate::fused::Answer;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::plan_cache::{CachedStatement, GenericPlan, Key, ReturningPlan, Run};

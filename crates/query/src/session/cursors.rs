@@ -2,12 +2,12 @@
 
 use arrow::datatypes::SchemaRef;
 use futures::future::BoxFuture;
+use thalweg_execution::panics::caught;
 use thalweg_types::Result;
 
 use super::{Route, Session, TransactionStatus, in_failed_block};
 use crate::cursor::{Motion, Rows};
 use crate::outcome::Outcome;
-use crate::panics::caught;
 
 impl Session {
     /// The columns of a declared cursor; `None` if there is none of the name.

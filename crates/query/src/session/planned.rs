@@ -7,21 +7,21 @@ use std::sync::Arc;
 use datafusion::execution::session_state::SessionState;
 use futures::future::BoxFuture;
 use thalweg_dialect::parse::Parsed;
+use thalweg_execution::cancel::Cancels;
+use thalweg_execution::memory;
+use thalweg_execution::panics::caught;
+use thalweg_execution::planning::{is_long, too_many_abandoned};
+use thalweg_execution::row_forms::RowForm;
+use thalweg_execution::stack::with_room;
 use thalweg_functions::statement_time::begin_statement;
 use thalweg_txn::Transaction;
 use thalweg_types::Result;
 use thalweg_values::errors::from_datafusion;
 
 use super::Session;
-use crate::cancel::Cancels;
 use crate::catalog::{SettingRequest, StatementContext};
 use crate::database::Database;
-use crate::memory;
-use crate::panics::caught;
 use crate::planner::Planner;
-use crate::planning::{is_long, too_many_abandoned};
-use crate::row_forms::RowForm;
-use crate::stack::with_room;
 use crate::statement::{Execution, Scope, Settings, plan_text};
 
 /// Freeing the syntax tree of a text from this length on, in bytes, takes a millisecond or more.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
+use thalweg_execution::panics::caught_at_once;
 use thalweg_txn::Transaction;
 use thalweg_types::{Result, SqlState};
 
 use super::{RETRIES_MAX, Session};
 use crate::outcome::Outcome;
-use crate::panics::caught_at_once;
 use crate::point::Point;
 use crate::prepared::Prepared;
 use crate::workers::AtomicScope;

@@ -19,15 +19,15 @@ use std::sync::Arc;
 
 use datafusion::common::ScalarValue;
 use thalweg_dialect::parse::Parsed;
+use thalweg_execution::cancel::Timer;
+use thalweg_execution::panics::caught;
+use thalweg_execution::stack::with_room_for;
 use thalweg_types::Result;
 
 use super::Session;
-use crate::cancel::Timer;
 use crate::locks;
 use crate::outcome::{Copy, Outcome};
-use crate::panics::caught;
 use crate::prepared::Prepared;
-use crate::stack::with_room_for;
 use crate::statement;
 
 /// The way in which a statement ran.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use datafusion::execution::session_state::SessionState;
 use futures::future::{BoxFuture, ready};
+use thalweg_execution::panics::caught;
+use thalweg_execution::row_forms::RowForm;
+use thalweg_execution::stack::{is_long, with_room};
 use thalweg_types::Result;
 
 use super::Session;
 use crate::outcome::Outcome;
-use crate::panics::caught;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
-use crate::row_forms::RowForm;
-use crate::stack::{is_long, with_room};
 use crate::workers::Gathering;
 
 impl Session {

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction, Query,
     Visit, Visitor,
 };
+use thalweg_execution::scan::ROW_ID;
 use thalweg_store::TableState;
 use thalweg_types::{Error, Key, Result, RowId, SqlState, TableSchema};
 
@@ -26,7 +27,6 @@ use super::update::Assignments;
 use super::{Execution, Target, ast_tools, folded};
 use crate::catalog::TEMPORARY;
 use crate::plan;
-use crate::scan::ROW_ID;
 use crate::workers::KeySearch;
 
 /// The contents of an `ON CONFLICT` clause.

@@ -13,6 +13,8 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::StreamExt;
 use parking_lot::Mutex;
+use thalweg_execution::cancel::on_own_thread;
+use thalweg_execution::row_forms::RowForm;
 use thalweg_formats::{Format, ReadOptions, Reader, Unit, WriteOptions, Writer};
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result, RowId, SqlState};
@@ -21,13 +23,11 @@ use tokio::sync::mpsc::{Receiver, channel};
 
 use super::{Execution, Shaper, Target, ast_tools, folded};
 use crate::Unit as ProgressUnit;
-use crate::cancel::on_own_thread;
 use crate::copy_in::CopyIn;
 use crate::database::Database;
 use crate::loader::{Loaded, Loader};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::plan;
-use crate::row_forms::RowForm;
 
 /// Number of rows in each file of a directory.
 const ROWS_A_FILE: usize = 4_194_304;

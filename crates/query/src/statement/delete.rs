@@ -3,6 +3,7 @@
 use datafusion::sql::sqlparser::ast::{
     CascadeOption, Delete, FromTable, TableWithJoins, Truncate, TruncateIdentityOption, With,
 };
+use thalweg_execution::scan::ROW_ID;
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result};
 
@@ -13,7 +14,6 @@ use super::{Execution, Target, ast_tools};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
-use crate::scan::ROW_ID;
 
 /// The table that a statement deletes from.
 pub(super) fn target_table(delete: &Delete) -> Result<&TableWithJoins> {

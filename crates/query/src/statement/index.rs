@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterIndexOperation, CreateIndex, Expr, IndexColumn, IndexType, ObjectName,
 };
 use thalweg_dialect::rewrite::check_collation;
+use thalweg_execution::cancel::on_own_thread;
 use thalweg_store::{TableState, is_ordered};
 use thalweg_txn::{Catalog, CatalogChange, Object, Securable, name_taken, prepare_index};
 use thalweg_types::{
@@ -15,7 +16,6 @@ use thalweg_types::{
 use super::create::free_name;
 use super::target::QualifiedName;
 use super::{Execution, Target, folded};
-use crate::cancel::on_own_thread;
 use crate::outcome::Outcome;
 
 /// Maximum number of columns of an index, as in PostgreSQL.

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
     Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
     visit_relations,
 };
+use thalweg_execution::scan::ROW_ID;
 use thalweg_txn::{Privilege, RowLock};
 use thalweg_types::{Error, Result, RowId, SqlState};
 
@@ -23,7 +24,6 @@ use super::update::with_row_ids;
 use super::{Execution, Target, ast_tools, folded};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
-use crate::scan::ROW_ID;
 
 /// Prefix of the columns with the row ids of locked rows.
 const LOCKED: &str = "__thalweg_locked_";

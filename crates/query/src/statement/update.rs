@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     Query, SelectItem, SetExpr, TableFactor, TableWithJoins, Update, UpdateTableFromKind, With,
 };
+use thalweg_execution::scan::ROW_ID;
 use thalweg_types::{Error, Identity, Result, SqlState};
 
 use super::found_rows::{concat, replace};
@@ -14,7 +15,6 @@ use crate::catalog::WITH_ROW_IDS;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
-use crate::scan::ROW_ID;
 
 pub(super) async fn run(
     execution: &mut Execution<'_>,

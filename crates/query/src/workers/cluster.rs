@@ -14,6 +14,8 @@ use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
+use thalweg_execution::row_forms::{EncodedStream, RowForm};
+use thalweg_execution::semi_join_filters::ApplySemiJoinFilters;
 use thalweg_txn::Durability;
 use thalweg_types::{Error, Result, TableId, TableSchema};
 use thalweg_values::errors::external;
@@ -23,8 +25,6 @@ use super::{
     PhysicalRule, Rebound, RemoteDefinitions, RemoteLookups, RemoteScans, RemoteWrites, WorkerScan,
     Write, lies_on_workers,
 };
-use crate::row_forms::{EncodedStream, RowForm};
-use crate::semi_join_filters::ApplySemiJoinFilters;
 
 /// The nodes that hold the rows of a database.
 pub struct Cluster {

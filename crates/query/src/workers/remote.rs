@@ -10,6 +10,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
+use thalweg_execution::row_forms::{EncodedStream, RowForm};
 use thalweg_txn::Durability;
 use thalweg_types::{Result, TableId, TableSchema};
 
@@ -17,7 +18,6 @@ use super::{
     AtomicScope, Definition, DefinitionQuorum, Gathering, Holders, KeySearch, KeyedWriter, Load,
     PhysicalRule, Rebound, WorkerScan, Write,
 };
-use crate::row_forms::{EncodedStream, RowForm};
 
 /// Reads of rows by plans.
 pub trait RemoteScans: Send + Sync {

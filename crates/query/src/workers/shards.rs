@@ -34,6 +34,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::prelude::SessionConfig;
 use futures::Stream;
+use thalweg_execution::executor::Executor;
+use thalweg_execution::fused::{self, FusedAggregate};
+use thalweg_execution::memory;
+use thalweg_execution::scan::{
+    Purpose, ROW_ID, ScanRequest, ShardScan, States, scan_schema, with_thresholds,
+};
+use thalweg_execution::task::without_functions;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
     CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
@@ -47,13 +54,8 @@ use tokio::task::spawn_blocking;
 use self::row_handles::RowHandles;
 use super::{Definition, Holders, journal};
 use crate::database::Database;
-use crate::executor::Executor;
-use crate::fused::{self, FusedAggregate};
-use crate::memory;
 use crate::plan_cache::is_short;
 use crate::planner::Planner;
-use crate::scan::{Purpose, ROW_ID, ScanRequest, ShardScan, States, scan_schema, with_thresholds};
-use crate::task::without_functions;
 
 /// Batches of at least this many rows become chunks of their own, with dictionaries. With thousands
 /// of workers, the part of one is hardly larger.

@@ -18,12 +18,12 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::prelude::SessionConfig;
+use thalweg_execution::scan::{Purpose, ScanRequest, ShardScan, States, executable, scan_schema};
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::{RowId, TableSchema};
 
 use super::{Gathering, RemoteScans, WorkerScan};
 use crate::plan_cache::PlansForCache;
-use crate::scan::{Purpose, ScanRequest, ShardScan, States, executable, scan_schema};
 
 pub(crate) struct TableOnWorkers {
     scans: Arc<dyn RemoteScans>,

@@ -10,7 +10,7 @@ use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
 use futures::FutureExt;
 use futures::future::{BoxFuture, ready};
-use thalweg_query::scheduling::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
+use thalweg_execution::fused::{Found, QueryScheduler, Scattered, SchedulerKind, Watch};
 use thalweg_scan::{Aggregation, Mode, Partial, ReadStatistics, Shape};
 use thalweg_store::ChunkView;
 

@@ -17,7 +17,8 @@ use arrow_ipc::writer::IpcWriteOptions;
 use bytes::Bytes;
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_query::{BatchStream, Prepared, RowForm, ScalarValue, takes_locks};
+use thalweg_execution::row_forms::RowForm;
+use thalweg_query::{BatchStream, Prepared, ScalarValue, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Flight;

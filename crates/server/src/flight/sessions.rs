@@ -8,9 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thalweg_query::{
-    Outcome, Prepared, RowForm, ScalarValue, Session, SessionInfo, TransactionStatus,
-};
+use thalweg_execution::row_forms::RowForm;
+use thalweg_query::{Outcome, Prepared, ScalarValue, Session, SessionInfo, TransactionStatus};
 use thalweg_types::Result;
 use tokio::sync::MutexGuard;
 

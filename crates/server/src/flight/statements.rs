@@ -12,7 +12,8 @@ use arrow::datatypes::{Schema, SchemaRef};
 use arrow_flight::{FlightDescriptor, FlightEndpoint, FlightInfo};
 use futures::StreamExt;
 use parking_lot::Mutex;
-use thalweg_query::{BatchStream, Copy, Encoded, EncodedStream, Outcome, Tag, takes_locks};
+use thalweg_execution::row_forms::{Encoded, EncodedStream};
+use thalweg_query::{BatchStream, Copy, Outcome, Tag, takes_locks};
 use thalweg_types::{Error, Result, SqlState};
 use tokio_util::sync::CancellationToken;
 

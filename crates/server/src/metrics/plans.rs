@@ -1,7 +1,8 @@
 //! Metrics of the plan cache and of the planning threads, updated just before the page is rendered.
 
 use metrics::{Counter, Gauge, counter, describe_counter, describe_gauge, gauge};
-use thalweg_query::{PlanCacheMetrics, PlanningMetrics};
+use thalweg_execution::planning::PlanningMetrics;
+use thalweg_query::PlanCacheMetrics;
 
 pub(super) struct PlanMetrics {
     runs: Counter,

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use futures::StreamExt;
+use thalweg_execution::row_forms::{Encoded, EncodedStream};
 use thalweg_formats::postgres::{CopyEncoder, ValueFormat};
 use thalweg_formats::{Format, WriteOptions};
-use thalweg_query::{BatchStream, CopyIn, Encoded, EncodedStream, Outcome, Tag};
+use thalweg_query::{BatchStream, CopyIn, Outcome, Tag};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::mpsc;
 

@@ -1,8 +1,9 @@
 //! Statements that treat portals and cursors alike: `MOVE` in a portal created by `Bind`, and
 //! `Execute` of a cursor created by `DECLARE`.
 
+use thalweg_execution::row_forms::RowForm;
 use thalweg_formats::postgres::{RowEncoder, ValueFormat};
-use thalweg_query::{RowForm, Tag};
+use thalweg_query::Tag;
 use thalweg_types::Error;
 
 use super::connection::{Client, MessageFailure};

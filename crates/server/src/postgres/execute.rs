@@ -1,8 +1,9 @@
 //! Execution of statements, sending of their results, and the simple protocol.
 
 use arrow::datatypes::SchemaRef;
+use thalweg_execution::row_forms::{RowForm, ValueForms};
 use thalweg_formats::postgres::ValueFormat;
-use thalweg_query::{Copy, Outcome, RowForm, TransactionStatus, ValueForms, forward_move};
+use thalweg_query::{Copy, Outcome, TransactionStatus, forward_move};
 
 use super::connection::{Client, MessageFailure};
 use super::portal::{Counted, Rows};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
+use thalweg_execution::row_forms::{RowForm, ValueForms};
 use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field_of_oid};
-use thalweg_query::{Prepared, RowForm, ScalarValue, TransactionStatus, ValueForms};
+use thalweg_query::{Prepared, ScalarValue, TransactionStatus};
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::types::from_field;
 

@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures::StreamExt;
+use thalweg_execution::row_forms::{Encoded, EncodedStream};
 use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
-use thalweg_query::{BatchStream, Encoded, EncodedStream, Outcome, Prepared, ScalarValue, Tag};
+use thalweg_query::{BatchStream, Outcome, Prepared, ScalarValue, Tag};
 use thalweg_types::Result;
 
 use super::running_statement::RunningStatement;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use thalweg_query::{Cancels, takes_locks};
+use thalweg_execution::cancel::Cancels;
+use thalweg_query::takes_locks;
 
 use super::connection::{Client, MessageFailure};
 use crate::admission::Permit;

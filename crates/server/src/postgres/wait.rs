@@ -9,7 +9,8 @@
 use std::io;
 use std::time::Duration;
 
-use thalweg_query::{Cancels, TransactionStatus};
+use thalweg_execution::cancel::Cancels;
+use thalweg_query::TransactionStatus;
 use thalweg_types::{Error, SqlState};
 
 use super::connection::{Client, End, MessageFailure};

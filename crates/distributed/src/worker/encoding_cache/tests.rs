@@ -1,6 +1,7 @@
 use thalweg_env::SimulatedClock;
+use thalweg_execution::scan::whole_chunks;
 use thalweg_protocol::cluster::row_form::Kind;
-use thalweg_query::{Database, Session, ShardRows, Shards, whole_chunks};
+use thalweg_query::{Database, Session, ShardRows, Shards};
 use thalweg_types::{ColumnId, TableId};
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use thalweg_query::ValueForms;
+use thalweg_execution::row_forms::ValueForms;
 
 use super::*;
 
@@ -30,7 +30,7 @@ async fn opened(client: &Client, sql: &str) -> Vec<Vec<u8>> {
 
 /// Whether the workers write the messages of a statement.
 async fn is_relayed(database: &Database, sql: &str) -> bool {
-    let form = thalweg_query::RowForm::DataRows(ValueForms::Text);
+    let form = thalweg_execution::row_forms::RowForm::DataRows(ValueForms::Text);
     let mut session = database.session();
     session.execute_as(sql, form).await.unwrap().encoded.is_some()
 }

@@ -7,13 +7,13 @@ use arrow::datatypes::{DataType as ArrowType, SchemaRef};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, LimitClause, OrderBy, OrderByKind, Query, SetExpr,
 };
+use thalweg_execution::scan::direction;
 use thalweg_types::{DataType, Index, TableSchema, ValueOrder};
 use thalweg_values::types::arrow_type;
 
 use super::{Recognized, Shape, columns_of, table_name};
 use crate::point::Action;
 use crate::point::range::Range;
-use crate::scan::direction;
 use crate::statement::{Target, folded};
 
 /// The contents of a condition: columns and operands.

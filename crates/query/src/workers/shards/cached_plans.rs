@@ -5,10 +5,11 @@ use std::sync::Arc;
 use datafusion::common::ScalarValue;
 use datafusion::error::Result as PlanResult;
 use datafusion::physical_plan::ExecutionPlan;
+use thalweg_execution::parameter_values::ParameterValues;
 use thalweg_values::errors::external;
 
 use super::Shards;
-use crate::plan_cache::{ParameterValues, TemplateBinder, template};
+use crate::plan_cache::{TemplateBinder, template};
 use crate::workers::Rebound;
 
 /// A plan without rows. Only one run at a time uses it.

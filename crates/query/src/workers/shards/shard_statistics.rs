@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use thalweg_execution::scan::value_counts;
 use thalweg_store::TableState;
 use thalweg_txn::Snapshot;
 use thalweg_types::{ColumnId, TableId};
 
 use super::Shards;
-use crate::scan::value_counts;
 use crate::workers::NAMESPACE;
 
 /// Information about a shard.

@@ -13,13 +13,13 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExecBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use futures::TryStreamExt as _;
+use thalweg_execution::parameter_values::{ParameterValues, parameter};
 use thalweg_store::arrow_schema;
 use thalweg_txn::{Durability, RowChanges, fingerprint};
 use thalweg_types::{Result, RowId, SqlState, TableId, TableSchema};
 use thalweg_values::errors::from_datafusion;
 
 use super::{ShardRows, Shards};
-use crate::plan_cache::{ParameterValues, parameter};
 use crate::{Database, Session};
 
 struct Worker {
