@@ -190,7 +190,8 @@ fn parts(text: &str) -> Result<Parts, Fault> {
         scanner.take_spaces();
         micros = time_of_day(&mut scanner)?;
     }
-    if has_time || spaces {
+    // A `-` right behind a date separates no zone.
+    if has_time || spaces || scanner.peek() != Some(b'-') {
         offset_seconds = zone_offset(&mut scanner)?;
     }
     scanner.take_spaces();
