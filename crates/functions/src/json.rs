@@ -13,6 +13,7 @@ mod object;
 mod pairs;
 mod part;
 mod path;
+mod sorted_items;
 
 use std::sync::Arc;
 
@@ -74,6 +75,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(pairs::functions());
     functions.extend(part::functions());
     functions.extend(path::functions());
+    functions.extend(sorted_items::functions());
     functions
 }
 

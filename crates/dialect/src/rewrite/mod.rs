@@ -16,6 +16,7 @@ mod build;
 mod case_results;
 mod casts;
 mod catalog;
+mod distinct_items;
 mod figure;
 mod grouped_aliases;
 mod hypothetical;

@@ -11,7 +11,7 @@ use super::build::{arguments_of, call, cast, negate_if, text};
 use super::names::normalized;
 use super::records::ROW_OF_LIST;
 use super::sources::has_column;
-use super::{intervals, normal_forms};
+use super::{distinct_items, intervals, normal_forms};
 
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
@@ -55,6 +55,7 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         }
         Expr::Function(function) => {
             check_nulls(function)?;
+            distinct_items::check_order(function)?;
             list_aggregate(function)
                 .or_else(|| list_of_json(function))
                 .or_else(|| text_aggregate(function))
@@ -129,7 +130,17 @@ fn list_aggregate(function: &Function) -> Option<Expr> {
     };
     let is_row = matches!(value, Expr::Function(row) if row.name.to_string() == ROW_OF_LIST);
     let written = if is_row { "json_agg_rows" } else { written };
-    Some(call(written, vec![gathered(function, call(item, vec![value.clone()]))?]))
+    let item = call(item, vec![value.clone()]);
+    let items = match distinct_items::order_of(function) {
+        Some((descending, nulls_first)) => {
+            let unordered = distinct_items::without_order(function);
+            let direction = [descending, nulls_first].map(|is| Expr::value(Value::Boolean(is)));
+            let gathered = gathered(&unordered, item)?;
+            call("json_sorted_items", [gathered].into_iter().chain(direction).collect())
+        }
+        None => gathered(function, item)?,
+    };
+    Some(call(written, vec![items]))
 }
 
 /// `to_json(array_agg(value))` and `to_json(ARRAY[value, …])`: the items as JSON each, because an

@@ -1,12 +1,14 @@
 //! `array_agg(DISTINCT x)` without an order: PostgreSQL finds duplicates by a sort, so its items
 //! come in their order. DataFusion finds them by a hash, and takes them in any order.
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{SortOptions, sort_to_indices, take};
+use arrow::datatypes::{DataType as ArrowType, Decimal128Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::Accumulator;
+use thalweg_values::interval_length::lengths;
 
 /// Sorts the items once all are known. States are in any order.
 #[derive(Debug)]
@@ -23,6 +25,9 @@ impl Sorted {
 /// The items in ascending order, NULL last.
 fn sorted(items: &ArrayRef) -> PlanResult<ArrayRef> {
     let options = SortOptions { descending: false, nulls_first: false };
+    if matches!(items.data_type(), ArrowType::Interval(_)) {
+        return lengths_once(items);
+    }
     if !items.data_type().is_nested() {
         return Ok(take(items, &sort_to_indices(items, Some(options), None)?, None)?);
     }
@@ -33,6 +38,20 @@ fn sorted(items: &ArrayRef) -> PlanResult<ArrayRef> {
     rows.sort_unstable();
     let mut columns = converter.convert_rows(rows)?;
     Ok(columns.remove(0))
+}
+
+/// Intervals by their lengths, of equal ones the first: DataFusion tells a day from 24 hours.
+fn lengths_once(items: &ArrayRef) -> PlanResult<ArrayRef> {
+    let lengths = lengths(items);
+    let lengths = lengths.as_primitive::<Decimal128Type>();
+    let mut places: Vec<u32> = (0..items.len() as u32).collect();
+    let value = |place: u32| {
+        let place = place as usize;
+        lengths.is_valid(place).then(|| lengths.value(place))
+    };
+    places.sort_by_key(|place| (value(*place).is_none(), value(*place)));
+    places.dedup_by_key(|place| value(*place));
+    Ok(take(items, &UInt32Array::from(places), None)?)
 }
 
 impl Accumulator for Sorted {
