@@ -25,6 +25,7 @@
 //! - `flattened`: LATERAL queries that need no domain.
 //! - `replace`: the replacement of each kind of subquery: EXISTS, IN, ANY, ALL, scalar.
 //! - `binding`: stops the optimizer from using the domain's uniqueness beyond the domain.
+//! - `guarded`: subqueries that are evaluated for some rows only.
 //! - `single_row`: the error of a scalar subquery with several rows.
 //!
 //! The rule works from the inside out: when a subquery is unnested, those inside it are gone
@@ -34,6 +35,7 @@ mod binding;
 mod dependent;
 mod domain;
 mod flattened;
+mod guarded;
 mod native;
 mod ranked;
 mod replace;
@@ -56,6 +58,7 @@ use datafusion::optimizer::AnalyzerRule;
 use dependent::{Dependent, Push};
 use domain::{Domain, Names, columns_of, join, null_safe_equalities, outer_references, project};
 use flattened::flattened;
+use guarded::Guarded;
 use native::{Place, is_native};
 use replace::Replace;
 
@@ -146,22 +149,10 @@ impl Unnester {
         place: Place,
         input: Arc<LogicalPlan>,
     ) -> Result<(Vec<Expr>, Arc<LogicalPlan>)> {
-        let mut replace = Replace { plan: input, names: &mut self.names };
+        let mut replace = Replace { plan: input, names: &mut self.names, guard: None };
         let replaced = expressions
             .into_iter()
-            .map(|expression| {
-                // From the leaves up: the value that IN tests may hold a subquery itself.
-                expression
-                    .transform_up(|expression| {
-                        if !is_subquery(&expression)
-                            || is_native(&expression, place, &replace.plan)?
-                        {
-                            return Ok(Transformed::no(expression));
-                        }
-                        replace.replace(expression).map(Transformed::yes)
-                    })
-                    .data()
-            })
+            .map(|expression| Guarded::new(&mut replace, place).replaced(expression))
             .collect::<Result<Vec<Expr>>>()?;
         Ok((replaced, replace.plan))
     }
@@ -169,9 +160,23 @@ impl Unnester {
     fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
         let mut input = filter.input;
         let mut predicates = vec![];
-        for predicate in split_conjunction_owned(filter.predicate) {
-            let predicate = negation_inside(predicate);
-            let place = if is_subquery(&predicate) { Place::Conjunct } else { Place::Filter };
+        let conjuncts = split_conjunction_owned(filter.predicate).into_iter();
+        let mut conjuncts: Vec<Expr> = conjuncts.map(negation_inside).collect();
+        if has_foreign(&conjuncts, &input)? {
+            // A subquery must not be computed, and fail, for rows that other predicates remove.
+            let is_early = |conjunct: &Expr| {
+                !(contains_subquery(conjunct)
+                    || conjunct.is_volatile()
+                    || conjunct.contains_outer())
+            };
+            let (early, late): (Vec<Expr>, Vec<Expr>) = conjuncts.into_iter().partition(is_early);
+            conjuncts = late;
+            if let Some(early) = conjunction(early) {
+                input = Arc::new(LogicalPlan::Filter(Filter::try_new(early, input)?));
+            }
+        }
+        for predicate in conjuncts {
+            let place = place_of(&predicate);
             let (mut replaced, extended) = self.replace(vec![predicate], place, input)?;
             predicates.append(&mut replaced);
             input = extended;
@@ -381,6 +386,23 @@ fn filtered_early(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         Some(late) => LogicalPlan::Filter(Filter::try_new(late, join)?),
         None => Arc::unwrap_or_clone(join),
     }))
+}
+
+/// True if a subquery among the predicates of a filter is not left to DataFusion.
+fn has_foreign(conjuncts: &[Expr], input: &LogicalPlan) -> Result<bool> {
+    for conjunct in conjuncts {
+        let place = place_of(conjunct);
+        let is_foreign =
+            conjunct.exists(|part| Ok(is_subquery(part) && !is_native(part, place, input)?))?;
+        if is_foreign {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn place_of(predicate: &Expr) -> Place {
+    if is_subquery(predicate) { Place::Conjunct } else { Place::Filter }
 }
 
 fn is_subquery(expression: &Expr) -> bool {

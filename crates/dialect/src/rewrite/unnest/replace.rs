@@ -20,6 +20,8 @@ use super::single_row::single_row;
 pub(super) struct Replace<'a> {
     pub(super) plan: Arc<LogicalPlan>,
     pub(super) names: &'a mut Names,
+    /// Holds for the rows that the subquery is evaluated for.
+    pub(super) guard: Option<Expr>,
 }
 
 /// A subquery without outer references: keys, and columns that depend on them.
@@ -57,7 +59,11 @@ impl Replace<'_> {
     }
 
     fn untie(&mut self, subquery: &LogicalPlan) -> Result<Untied> {
-        let domain = Domain::new(&self.plan, subquery)?;
+        let mut outer = Arc::clone(&self.plan);
+        if let Some(guard) = &self.guard {
+            outer = Arc::new(LogicalPlan::Filter(Filter::try_new(guard.clone(), outer)?));
+        }
+        let domain = Domain::new(&outer, subquery)?;
         if domain.is_empty() {
             return Ok(Untied { plan: subquery.clone(), keys: vec![], outer: vec![] });
         }
@@ -217,11 +223,16 @@ impl Replace<'_> {
             .otherwise(lit(!any))
     }
 
-    /// `expression` as a column of the plan, so that it is computed once.
+    /// `expression` as a column of the plan, so that it is computed once. It is NULL for rows that
+    /// the subquery is not evaluated for.
     fn as_column(&mut self, expression: Expr) -> Result<Column> {
         if let Expr::Column(column) = expression {
             return Ok(column);
         }
+        let expression = match &self.guard {
+            Some(guard) => when(guard.clone(), expression).end()?,
+            None => expression,
+        };
         let name = self.names.fresh("tested");
         let mut expressions: Vec<Expr> = columns_of(self.plan.schema()).collect();
         expressions.push(expression.alias(&name));
