@@ -16,6 +16,7 @@ mod unknown;
 mod uuid_literal;
 mod windows;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field};
@@ -51,13 +52,24 @@ impl AnalyzerRule for PostgresOperators {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> PlanResult<LogicalPlan> {
-        plan.transform_up_with_subqueries(rewrite_plan).map(|transformed| transformed.data)
+        let volatile_count = Cell::new(0);
+        let rewritten =
+            plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &volatile_count));
+        rewritten.map(|transformed| transformed.data)
     }
 }
 
-fn rewrite_plan(plan: LogicalPlan) -> PlanResult<Transformed<LogicalPlan>> {
+fn rewrite_plan(
+    plan: LogicalPlan,
+    volatile_count: &Cell<usize>,
+) -> PlanResult<Transformed<LogicalPlan>> {
     let schema = visible_columns(&plan)?;
-    let rewritten = rewrite_expressions(plan, |expr| rewrite(expr, &schema))?;
+    let rewritten = rewrite_expressions(plan, |expr| {
+        match scalar_subqueries::named_apart(&expr, volatile_count)? {
+            Some(apart) => Ok(Transformed::yes(rewrite(apart, &schema)?.data)),
+            None => rewrite(expr, &schema),
+        }
+    })?;
     let rewritten = rewritten.transform_data(input_order::carried)?;
     let rewritten = rewritten.transform_data(|plan| windows::rewritten(plan, &schema))?;
     let rewritten = rewritten.transform_data(|plan| Ok(float_equality::of_sorts(plan, &schema)))?;
