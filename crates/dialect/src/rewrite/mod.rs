@@ -26,6 +26,7 @@ mod items;
 mod limits;
 mod multiset;
 mod names;
+mod nested_orders;
 mod normal_forms;
 mod operators;
 mod own_expressions;
@@ -104,7 +105,12 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let respelled = limits::check_values(query)
+        let wrapped = match self.depth {
+            0 => Ok(()),
+            _ => nested_orders::wrap(query, &mut self.marks),
+        };
+        let respelled = wrapped
+            .and_then(|()| limits::check_values(query))
             .and_then(|()| spelling::respell(query))
             .and_then(|()| windows::write_out(query));
         if let SetExpr::Values(rows) = query.body.as_mut() {

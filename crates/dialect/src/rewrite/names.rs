@@ -14,7 +14,7 @@ use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select,
     SelectItem, SetExpr, TableWithJoins, Visit, Visitor,
 };
-use thalweg_types::Result;
+use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::column_marks::MARK;
 
 use super::figure::column_name;
@@ -35,7 +35,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    fn mark(&mut self, name: &str) -> Ident {
+    pub(super) fn mark(&mut self, name: &str) -> Ident {
         self.given += 1;
         Ident::with_quote('"', format!("{name}{MARK}{}", self.given))
     }
@@ -52,6 +52,7 @@ impl Marks {
         match body.as_mut() {
             SetExpr::Select(select) => {
                 let orders = order_by_expressions(order_by);
+                check_outputs(select, orders)?;
                 items::name_columns(select, orders, relations);
                 records::name_rows(select, orders, relations)?;
                 using::resolve_names(select, orders, relations);
@@ -91,18 +92,16 @@ impl Marks {
 
     /// `SELECT -v AS v … ORDER BY v + 1`: a name alone means the output column, and a name within
     /// an expression a column of the input, for which DataFusion takes the output column as well.
+    /// So does a name with that of its relation, which DataFusion calls ambiguous.
     fn tell_columns_from_outputs(&mut self, select: &mut Select, orders: &mut [OrderByExpr]) {
-        let mut within = Identifiers::default();
-        for order in orders.iter().filter(|order| !matches!(order.expr, Expr::Identifier(_))) {
-            let _ = order.expr.visit(&mut within);
-        }
-        if within.names.is_empty() {
+        let within = names_within(orders);
+        if within.is_empty() {
             return;
         }
         for item in &mut select.projection {
             let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
             let name = normalized(alias);
-            if !within.names.contains(&name) || column_of(expr).is_some_and(|own| own == name) {
+            if !is_named_within(expr, alias, &within) {
                 continue;
             }
             let marked = self.mark(&name);
@@ -153,6 +152,52 @@ impl Marks {
         }
         Ok(())
     }
+}
+
+/// The names of columns in keys of an order that are more than a name.
+pub(super) fn names_within(orders: &[OrderByExpr]) -> HashSet<String> {
+    let mut within = Identifiers { with_qualified: true, ..Identifiers::default() };
+    for order in orders.iter().filter(|order| !matches!(order.expr, Expr::Identifier(_))) {
+        let _ = order.expr.visit(&mut within);
+    }
+    within.names
+}
+
+/// True if an output has the name of a column in `within`, and is not that column.
+pub(super) fn is_named_within(expr: &Expr, alias: &Ident, within: &HashSet<String>) -> bool {
+    let name = normalized(alias);
+    within.contains(&name) && column_of(expr).is_none_or(|own| own != name)
+}
+
+/// `ORDER BY a` where `a` is the name of two outputs with different values.
+fn check_outputs(select: &Select, orders: &[OrderByExpr]) -> Result<()> {
+    for order in orders {
+        let Expr::Identifier(key) = &order.expr else { continue };
+        let name = normalized(key);
+        let mut named = select.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } if normalized(alias) == name => Some(expr),
+            SelectItem::UnnamedExpr(expr) if column_name(expr).as_ref() == Some(&name) => {
+                Some(expr)
+            }
+            _ => None,
+        });
+        let first = named.next();
+        if named.any(|other| first.is_some_and(|first| differ(first, other))) {
+            let error_text = format!("ORDER BY \"{name}\" is ambiguous");
+            return Err(Error::new(SqlState::AMBIGUOUS_COLUMN, error_text));
+        }
+    }
+    Ok(())
+}
+
+/// False for `id` and `t.id`, which may be one column.
+fn differ(one: &Expr, other: &Expr) -> bool {
+    let may_be_one = match (one, other) {
+        (Expr::Identifier(_), Expr::CompoundIdentifier(_))
+        | (Expr::CompoundIdentifier(_), Expr::Identifier(_)) => column_of(one) == column_of(other),
+        _ => one == other,
+    };
+    !may_be_one
 }
 
 /// The name of the column, if an expression is a column.
@@ -291,19 +336,26 @@ pub(super) fn normalized(identifier: &Ident) -> String {
     }
 }
 
-/// Collects the identifiers that stand alone in expressions.
+/// Collects the identifiers that stand alone in expressions, or the names of all columns.
 #[derive(Default)]
 struct Identifiers {
     names: HashSet<String>,
+    /// True if columns with the name of a relation before them count, too.
+    with_qualified: bool,
 }
 
 impl Visitor for Identifiers {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-        if let Expr::Identifier(identifier) = expr {
-            self.names.insert(normalized(identifier));
-        }
+        match expr {
+            Expr::Identifier(identifier) => self.names.insert(normalized(identifier)),
+            Expr::CompoundIdentifier(_) if self.with_qualified => {
+                self.names.extend(column_of(expr));
+                true
+            }
+            _ => false,
+        };
         ControlFlow::Continue(())
     }
 }

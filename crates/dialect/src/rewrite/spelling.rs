@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderBy, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Value,
+    Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
 };
 use thalweg_functions::WITH_TIES;
 use thalweg_types::{Error, Result, SqlState};
@@ -12,7 +12,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::build::{arguments_of, call};
 use super::figure::quoted;
 use super::names::normalized;
-use super::operators::{binary, literal_text};
+use super::operators::binary;
 use super::own_expressions;
 use super::rows::parse_query;
 
@@ -22,22 +22,63 @@ const CUBE_MAX: usize = 12;
 /// Rewrites the clauses of one query, not of those inside it.
 pub(super) fn respell(query: &mut Query) -> Result<()> {
     fetch_as_limit(query)?;
-    check_orders(query)?;
+    check_constants(query)?;
     if let SetExpr::Select(select) = query.body.as_mut() {
         resolve_positions(select);
     }
     expand_tables(&mut query.body)
 }
 
-/// Constants in ORDER BY must be positions.
-fn check_orders(query: &Query) -> Result<()> {
-    let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &query.order_by else {
-        return Ok(());
-    };
-    match orders.iter().any(|order| literal_text(&order.expr).is_some()) {
-        true => Err(Error::new(SqlState::SYNTAX_ERROR, "non-integer constant in ORDER BY")),
-        false => Ok(()),
+/// Constants in ORDER BY, GROUP BY and DISTINCT ON must be positions.
+fn check_constants(query: &Query) -> Result<()> {
+    if let Some(OrderBy { kind: OrderByKind::Expressions(orders), .. }) = &query.order_by {
+        orders.iter().try_for_each(|order| check_constant(&order.expr, "ORDER BY"))?;
     }
+    let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
+    if let GroupByExpr::Expressions(keys, _) = &select.group_by {
+        keys.iter().try_for_each(|key| check_constant(key, "GROUP BY"))?;
+    }
+    if let Some(Distinct::On(keys)) = &select.distinct {
+        keys.iter().try_for_each(|key| check_constant(key, "DISTINCT ON"))?;
+    }
+    Ok(())
+}
+
+/// Positions that are too large are found where the number of columns is known.
+fn check_constant(expr: &Expr, clause: &str) -> Result<()> {
+    match expr {
+        Expr::Nested(inner) => check_constant(inner, clause),
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
+            Expr::Value(number) if is_whole(&number.value) => Err(Error::new(
+                SqlState::INVALID_COLUMN_REFERENCE,
+                format!("{clause} position -{} is not in select list", number.value),
+            )),
+            inner => match literal_number(inner) {
+                true => check_constant(inner, clause),
+                false => Ok(()),
+            },
+        },
+        Expr::Value(constant) => match &constant.value {
+            Value::Placeholder(_) => Ok(()),
+            number if is_whole(number) => Ok(()),
+            _ => {
+                let error_text = format!("non-integer constant in {clause}");
+                Err(Error::new(SqlState::SYNTAX_ERROR, error_text))
+            }
+        },
+        _ => Ok(()),
+    }
+}
+
+fn is_whole(number: &Value) -> bool {
+    match number {
+        Value::Number(digits, _) => digits.to_string().parse::<i64>().is_ok(),
+        _ => false,
+    }
+}
+
+fn literal_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Number(..)))
 }
 
 /// Window functions run after WHERE, so they cannot appear in it.
