@@ -3,7 +3,7 @@
 //! DataFusion's `bool_and` and `bool_or` cannot remove a value that leaves their frame, but its
 //! `min` and `max` can. Its sorts distinguish both zeros, which are equal in SQL.
 
-use arrow::datatypes::{DataType as ArrowType, Field};
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, LogicalPlan, WindowFrameUnits, WindowFunctionDefinition, cast,
 };
 use thalweg_types::{Error, SqlState};
+use thalweg_values::cast::is_text;
 use thalweg_values::common_type;
 
 use super::float_equality::with_one_zero;
@@ -79,29 +80,52 @@ fn of_one_type(arguments: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
     Some(vec![value, offset.clone(), default])
 }
 
-/// Refuses `lag(value, offset, default)` of a truth value and something else, which have no common
-/// type. DataFusion would convert the default.
+/// Refuses `lag(value, offset, default)` of two values without a common type, such as a text and a
+/// number. DataFusion would convert the default.
 fn check_default(call: &WindowFunction, schema: &DFSchema) -> PlanResult<()> {
     let WindowFunctionDefinition::WindowUDF(function) = &call.fun else { return Ok(()) };
-    let ("lag" | "lead", [value, _, Expr::Literal(default, _)]) =
-        (function.name(), call.params.args.as_slice())
+    let ("lag" | "lead", [value, _, default]) = (function.name(), call.params.args.as_slice())
     else {
         return Ok(());
     };
     let (_, field) = value.to_field(schema)?;
-    let (value, default) = (field.data_type(), default.data_type());
-    let is_boolean = |data_type: &ArrowType| *data_type == ArrowType::Boolean;
-    let is_null = |data_type: &ArrowType| *data_type == ArrowType::Null;
-    if is_boolean(value) == is_boolean(&default) || is_null(value) || is_null(&default) {
+    let Ok((_, default_field)) = default.to_field(schema) else { return Ok(()) };
+    let kinds = (kind(field.data_type()), kind(default_field.data_type()));
+    // A text that is written out takes the type of the value.
+    let takes_any_type = matches!(default, Expr::Literal(..)) && kinds.1 == Some(Kind::Text);
+    let (Some(one), Some(other)) = kinds else { return Ok(()) };
+    if one == other || takes_any_type && one != Kind::Boolean {
         return Ok(());
     }
     let message = format!(
         "function {}({}, integer, {}) does not exist",
         function.name(),
         display_name(&field),
-        display_name(&Field::new("", default, true)),
+        display_name(&default_field),
     );
     Err(external(Error::new(SqlState::UNDEFINED_FUNCTION, message)))
+}
+
+/// Types with conversions among each other.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Boolean,
+    Number,
+    Text,
+    Moment,
+    Interval,
+}
+
+/// `None` for other types, and for NULL.
+fn kind(data_type: &ArrowType) -> Option<Kind> {
+    match data_type {
+        ArrowType::Boolean => Some(Kind::Boolean),
+        ArrowType::Date32 | ArrowType::Timestamp(..) => Some(Kind::Moment),
+        ArrowType::Interval(_) => Some(Kind::Interval),
+        number if number.is_numeric() => Some(Kind::Number),
+        text if is_text(text) => Some(Kind::Text),
+        _ => None,
+    }
 }
 
 fn window(call: &WindowFunction, ask_for_peers: bool, schema: &DFSchema) -> Option<Expr> {

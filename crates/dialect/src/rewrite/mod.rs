@@ -142,7 +142,9 @@ impl VisitorMut for Rewrite<'_> {
         grouped_aliases::tell_apart(select, &self.relations);
         system_columns::number_tables(select);
         using::expand(select, &self.relations);
-        sources::expand_series(select);
+        if let Err(error) = sources::expand_series(select) {
+            return ControlFlow::Break(error);
+        }
         catalog::expand_sets(select);
         let found = select.selection.as_mut().map_or(Ok(()), rows::find_rows);
         flow(found.and_then(|()| spelling::check_windows(select)))

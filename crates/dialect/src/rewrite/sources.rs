@@ -291,12 +291,49 @@ fn named(name: Ident) -> TableAlias {
 }
 
 /// `SELECT generate_series(1, 3)` gives three rows, not one array, and so does an expression of it.
-pub(super) fn expand_series(select: &mut Select) {
+///
+/// # Errors
+/// If the rows would depend on a condition.
+pub(super) fn expand_series(select: &mut Select) -> Result<()> {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            check_conditional(expr)?;
             let _ = VisitMut::visit(expr, &mut Expand::default());
         }
     }
+    Ok(())
+}
+
+/// Refuses functions that give rows inside of CASE and COALESCE, as PostgreSQL does: their number
+/// of rows would depend on which of the results is taken.
+fn check_conditional(expr: &Expr) -> Result<()> {
+    let mut found = None;
+    let _ = own_expressions::look_at(expr, |part| {
+        let around = match part {
+            Expr::Case { .. } => "CASE",
+            Expr::Function(function) if is_named(function, "coalesce") => "COALESCE",
+            _ => return ControlFlow::Continue(()),
+        };
+        match gives_rows(part) {
+            true => {
+                found = Some(around);
+                ControlFlow::Break(())
+            }
+            false => ControlFlow::Continue(()),
+        }
+    });
+    match found {
+        Some(around) => Err(Error::new(
+            SqlState::FEATURE_NOT_SUPPORTED,
+            format!("set-returning functions are not allowed in {around}"),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn is_named(function: &Function, wanted: &str) -> bool {
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
+    name.is_some_and(|name| name == wanted)
 }
 
 /// True if an expression gives rows, and not one value.
