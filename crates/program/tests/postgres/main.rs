@@ -8,9 +8,9 @@
 //! the classes of SQLSTATEs on errors must agree. A refusal with 0A000 is counted, no mismatch.
 //!
 //! A mismatch prints its seed, the schema, the shortest statement that still differs, and both
-//! answers. `THALWEG_CASES` is the number of seeds, `THALWEG_SEED` tries one alone,
-//! `THALWEG_KIND` tries one kind of statements, and `THALWEG_SECONDS` is the time after which no
-//! further seed is tried.
+//! answers. `THALWEG_CASES` is the number of seeds, `THALWEG_SEED` is the first seed (alone where
+//! no number is named), `THALWEG_KIND` tries one kind of statements, `THALWEG_SECONDS` is the time
+//! after which no further seed is tried, and `THALWEG_MISMATCHES` the number of mismatches.
 
 #[path = "../../../query/tests/metamorphic/random.rs"]
 mod random;
@@ -40,7 +40,7 @@ const ROUNDS: usize = 2;
 /// A seed's statements that change rows. Queries follow each of them.
 const WRITES: usize = 6;
 /// A run ends when it has found so many mismatches.
-const MISMATCHES_MAX: usize = 40;
+const MISMATCHES_MAX: u64 = 40;
 /// Statements that are tried to shorten one that differs.
 const SHORTER_MAX: usize = 150;
 /// Mismatches that one kind of statements may show.
@@ -195,14 +195,14 @@ async fn attempt(seed: u64, postgres: &Peer, subjects: &[Peer], tally: &mut Tall
 /// The seeds that the environment asks for, until enough mismatches are found.
 #[expect(clippy::disallowed_methods, reason = "the length of a run is told in real time")]
 async fn over_seeds(postgres: &Peer, subjects: &[Peer]) -> Tally {
-    let seeds = match number_from("THALWEG_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number_from("THALWEG_CASES").unwrap_or(CASES),
-    };
+    let first = number_from("THALWEG_SEED");
+    let count = number_from("THALWEG_CASES").unwrap_or(if first.is_some() { 1 } else { CASES });
+    let seeds = first.unwrap_or(0)..first.unwrap_or(0) + count;
+    let most = number_from("THALWEG_MISMATCHES").unwrap_or(MISMATCHES_MAX) as usize;
     let end = Duration::from_secs(number_from("THALWEG_SECONDS").unwrap_or(SECONDS));
     let (start, mut tally) = (Instant::now(), Tally::default());
     for seed in seeds {
-        if start.elapsed() > end || tally.mismatches.len() >= MISMATCHES_MAX {
+        if start.elapsed() > end || tally.mismatches.len() >= most {
             break;
         }
         attempt(seed, postgres, subjects, &mut tally).await;

@@ -98,7 +98,7 @@ fn ordered_call(random: &mut Random, scope: &Scope) -> String {
     let order = order_by(random, &keys);
     let own_order = order_by(random, std::slice::from_ref(&value));
     let is_array = matches!(of, Type::Ints | Type::Texts);
-    let call = match random.below(9) {
+    let call = match random.below(10) {
         0 | 1 if !is_array => format!("array_agg({value} {order})"),
         2 if !is_array => {
             format!("array_agg(DISTINCT {value}{})", optional(&format!(" {own_order}")))
@@ -110,7 +110,12 @@ fn ordered_call(random: &mut Random, scope: &Scope) -> String {
             format!("{function}({}) WITHIN GROUP (ORDER BY q.a)", random.pick(&["0.5", "0", "0.3"]))
         }
         6 => "mode() WITHIN GROUP (ORDER BY q.a)".to_owned(),
-        7 => format!("(array_agg(q.id {order}))[1]"),
+        7 => {
+            let key = random.pick(&["q.a", "q.c"]);
+            let direction = random.pick(&["", " DESC", " DESC NULLS LAST"]);
+            format!("jsonb_agg(DISTINCT {key}{})", optional(&format!(" ORDER BY {key}{direction}")))
+        }
+        8 => format!("(array_agg(q.id {order}))[1]"),
         _ => format!("json_agg(q.a {order})"),
     };
     match random.one_in(4) {

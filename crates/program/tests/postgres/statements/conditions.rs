@@ -45,7 +45,8 @@ pub fn guards(random: &mut Random, tables: &Tables) -> Statement {
     // The third column of the second table is not in every seed.
     let name = random.pick(&["r", "t"]);
     let condition = guarding(random, 2);
-    unordered(match random.below(7) {
+    let inner = table(random, tables).name;
+    unordered(match random.below(9) {
         0 | 1 => format!("SELECT q.id FROM {name} q WHERE {condition}"),
         2 => format!("SELECT q.id, {condition} FROM {name} q"),
         3 => format!("SELECT count(*) FILTER (WHERE {condition}), count(*) FROM {name} q"),
@@ -54,11 +55,21 @@ pub fn guards(random: &mut Random, tables: &Tables) -> Statement {
             let other = table(random, tables).name;
             format!("SELECT q.id, o.id FROM {name} q JOIN {other} o ON q.b = o.a AND {condition}")
         }
-        _ => {
+        6 => {
             let (guard, failing) = guarded(random);
             format!(
                 "SELECT q.id, CASE WHEN {guard} THEN (SELECT {failing}) ELSE NULL END FROM {name} q"
             )
+        }
+        7 => {
+            let (guard, failing) = guarded(random);
+            let rows = format!("(SELECT count(*) FROM {inner} i WHERE i.b > q.b OR {failing})");
+            format!("SELECT q.id, CASE WHEN {guard} THEN {rows} END FROM {name} q")
+        }
+        _ => {
+            let (guard, failing) = guarded(random);
+            let rows = format!("EXISTS (SELECT 1 FROM {inner} i WHERE i.a <> q.b AND {failing})");
+            format!("SELECT q.id FROM {name} q WHERE CASE WHEN {guard} THEN {rows} END")
         }
     })
 }

@@ -11,7 +11,7 @@ pub fn names(random: &mut Random, tables: &Tables) -> Statement {
     let (outer, inner) = (table(random, tables).name, table(random, tables).name);
     let other = random.pick(&["r", "s", "t"]);
     let direction = random.pick(&["", " DESC", " NULLS FIRST"]);
-    match random.below(16) {
+    match random.below(18) {
         0 => ordered(format!("SELECT -a AS a, id FROM {outer} ORDER BY a{direction}, id")),
         1 => ordered(format!("SELECT -a AS a, id FROM {outer} ORDER BY a + 0{direction}, id")),
         2 => ordered(format!("SELECT b AS a, a AS b, id FROM {outer} ORDER BY b{direction}, 3")),
@@ -46,6 +46,14 @@ pub fn names(random: &mut Random, tables: &Tables) -> Statement {
         }
         14 => ordered(format!(
             "SELECT a FROM {outer} UNION SELECT b FROM {inner} ORDER BY a{direction}"
+        )),
+        15 => unordered(format!(
+            "SELECT * FROM (SELECT -a AS a, id FROM {outer} ORDER BY a + 0{direction}, id \
+             LIMIT 2) q"
+        )),
+        16 => ordered(format!(
+            "SELECT b AS a, q.id FROM {outer} q ORDER BY q.{}{direction}, q.id",
+            random.pick(&["a", "b", "id"])
         )),
         _ => unordered(format!(
             "SELECT a, a AS y, b, count(*) FROM {outer} GROUP BY a, b, ROLLUP (y{})",
