@@ -1,8 +1,8 @@
 //! Scalar subqueries that may give no row, and those that give another value each time.
 //!
 //! A subquery without a row is NULL. DataFusion derives the nullability of its value from the
-//! column. A subquery of a key would never be NULL: then `(SELECT id …) IS NULL` would be false, and
-//! a NULL in the result would be an error.
+//! column. A subquery of a key would never be NULL: then `(SELECT id …) IS NULL` would be false,
+//! and a NULL in the result would be an error.
 //!
 //! `(SELECT random()) = (SELECT random())` compares two numbers. DataFusion takes equal subqueries
 //! for one value, whatever functions they call. Upstream:

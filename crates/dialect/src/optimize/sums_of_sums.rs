@@ -1,9 +1,10 @@
 //! Aggregates of distinct values that are all of one expression.
 //!
-//! DataFusion splits such a grouping in two, and the outer one adds up the sums of the inner one. A sum of numerics has more digits than its
-//! argument, and a sum of such sums has more still, but the expressions above were planned for the
-//! type of the former. If a column would get another type, the grouping stays as it is. It also
-//! stays for `array_agg(DISTINCT x)`: its items are sorted, and those of the inner grouping are not.
+//! DataFusion splits such a grouping in two, and the outer one adds up the sums of the inner one. A
+//! sum of numerics has more digits than its argument, and a sum of such sums has more still, but
+//! the expressions above were planned for the type of the former. If a column would get another
+//! type, the grouping stays as it is. It also stays for `array_agg(DISTINCT x)`: its items are
+//! sorted, and those of the inner grouping are not.
 
 use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::Transformed;
