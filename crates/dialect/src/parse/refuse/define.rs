@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, ConstraintCharacteristics, CreateIndex, CreateTable,
     CreateTableLikeKind, CreateTableOptions, CreateView, DeferrableInitial, HiveDistributionStyle,
     HiveFormat, Ident, IndexColumn, NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint,
-    RenameTableNameKind, TableConstraint, UniqueConstraint, ViewColumnDef,
+    RenameTableNameKind, SequenceOptions, TableConstraint, UniqueConstraint, ViewColumnDef,
 };
 use thalweg_types::{Error, Result};
 
@@ -83,6 +83,28 @@ pub(super) fn table(create: &CreateTable) -> Result<()> {
     constraints.iter().try_for_each(constraint)
 }
 
+/// Identity columns count from 1 in steps of 1 to the end of their type. Options that say so, and
+/// sizes of caches, are accepted.
+fn identity_option(option: &SequenceOptions) -> Result<()> {
+    const ENDS: [&str; 3] = ["32767", "2147483647", "9223372036854775807"];
+    let is_default = match option {
+        SequenceOptions::IncrementBy(value, _)
+        | SequenceOptions::StartWith(value, _)
+        | SequenceOptions::MinValue(Some(value)) => value.to_string() == "1",
+        SequenceOptions::MaxValue(Some(value)) => ENDS.contains(&value.to_string().as_str()),
+        SequenceOptions::MinValue(None)
+        | SequenceOptions::MaxValue(None)
+        | SequenceOptions::Cycle(false)
+        | SequenceOptions::Cache(_) => true,
+        SequenceOptions::Cycle(true) => false,
+    };
+    match is_default {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!("the identity option{option}"))
+            .with_hint("Identity columns count from 1 in steps of 1.")),
+    }
+}
+
 fn options(options: &CreateTableOptions) -> Result<()> {
     absent([
         (matches!(options, CreateTableOptions::Options(_)), "OPTIONS"),
@@ -101,8 +123,10 @@ pub(super) fn column(column: &ColumnDef) -> Result<()> {
         ColumnOption::Null
         | ColumnOption::NotNull
         | ColumnOption::Default(_)
-        | ColumnOption::ForeignKey(_)
-        | ColumnOption::Generated { .. } => Ok(()),
+        | ColumnOption::ForeignKey(_) => Ok(()),
+        ColumnOption::Generated { sequence_options, .. } => {
+            sequence_options.iter().flatten().try_for_each(identity_option)
+        }
         ColumnOption::PrimaryKey(key) => primary_key(key),
         ColumnOption::Unique(key) => unique(key),
         ColumnOption::Check(check) => checked(check),
