@@ -135,7 +135,7 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     }
     let worded = numbered_month(text);
     let text = worded.as_deref().unwrap_or(text);
-    let date_length = text.find([' ', 'T', 't']).unwrap_or(text.len());
+    let date_length = text.find([' ', 'T', 't', '+', 'Z', 'z']).unwrap_or(text.len());
     let (first, rest) = text.split_at(date_length);
     if first.contains(':') || is_midnight(text) {
         let (micros, zone) = parse_time(text)?;
@@ -146,13 +146,17 @@ pub(crate) fn parse_moment(text: &str) -> Result<Moment, Refusal> {
     on_day(days, rest.trim_start_matches(['T', 't']))
 }
 
-/// A day, and the time in the rest of the text, if there is one.
+/// A day, and the time and zone in the rest of the text, if there are any.
 fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
     let rest = rest.trim();
     if rest.is_empty() {
         return Ok(Moment { days: Some(days), micros: 0, offset: None });
     }
-    let (micros, zone) = parse_time(rest)?;
+    let (micros, zone) = match rest.starts_with(|first: char| first.is_ascii_digit()) {
+        true => parse_time(rest)?,
+        // A zone right behind the date.
+        false => parse_time(&format!("00:00{rest}"))?,
+    };
     let offset = zone.map(|zone| zone.offset_at_local(days * MICROS_PER_DAY + micros));
     Ok(Moment { days: Some(days), micros, offset })
 }

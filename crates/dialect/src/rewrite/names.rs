@@ -191,13 +191,23 @@ fn check_outputs(select: &Select, orders: &[OrderByExpr]) -> Result<()> {
 }
 
 /// False for `id` and `t.id`, which may be one column.
+///
+/// A cast may be to the type that its operand has, which is unknown here.
 fn differ(one: &Expr, other: &Expr) -> bool {
+    let (one, other) = (without_casts(one), without_casts(other));
     let may_be_one = match (one, other) {
         (Expr::Identifier(_), Expr::CompoundIdentifier(_))
         | (Expr::CompoundIdentifier(_), Expr::Identifier(_)) => column_of(one) == column_of(other),
         _ => one == other,
     };
     !may_be_one
+}
+
+fn without_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => without_casts(expr),
+        expr => expr,
+    }
 }
 
 /// The name of the column, if an expression is a column.

@@ -94,9 +94,8 @@ fn identity_option(option: &SequenceOptions) -> Result<()> {
         SequenceOptions::MaxValue(Some(value)) => ENDS.contains(&value.to_string().as_str()),
         SequenceOptions::MinValue(None)
         | SequenceOptions::MaxValue(None)
-        | SequenceOptions::Cycle(false)
         | SequenceOptions::Cache(_) => true,
-        SequenceOptions::Cycle(true) => false,
+        SequenceOptions::Cycle(says_no) => *says_no,
     };
     match is_default {
         true => Ok(()),
