@@ -152,10 +152,11 @@ fn on_day(days: i64, rest: &str) -> Result<Moment, Refusal> {
     if rest.is_empty() {
         return Ok(Moment { days: Some(days), micros: 0, offset: None });
     }
-    let (micros, zone) = match rest.starts_with(|first: char| first.is_ascii_digit()) {
-        true => parse_time(rest)?,
-        // A zone right behind the date.
-        false => parse_time(&format!("00:00{rest}"))?,
+    let is_numbered = rest.starts_with(|first: char| first.is_ascii_digit());
+    let (micros, zone) = match parse_time(rest) {
+        // A zone may stand right behind the date.
+        Err(_) if !is_numbered => parse_time(&format!("00:00{rest}"))?,
+        read => read?,
     };
     let offset = zone.map(|zone| zone.offset_at_local(days * MICROS_PER_DAY + micros));
     Ok(Moment { days: Some(days), micros, offset })
