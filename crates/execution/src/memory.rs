@@ -42,7 +42,7 @@ pub fn of_all(limit: Option<usize>, watch: Option<Arc<MemoryWatch>>) -> Arc<dyn 
         Some(bytes) => Arc::new(FairSpillPool::new(bytes)),
         None => Arc::new(UnboundedMemoryPool::default()),
     };
-    Arc::new(WatchedPool { shared, watch })
+    Arc::new(WithoutRepartitions(WatchedPool { shared, watch }))
 }
 
 /// The state for a statement that may take at most `bytes` of the shared memory.
@@ -63,7 +63,8 @@ pub fn room(runtime: &Arc<RuntimeEnv>, limit: Option<usize>) -> PlanResult<Arc<R
     let Some(bytes) = limit else { return Ok(Arc::clone(runtime)) };
     let pool =
         StatementPool { own: FairSpillPool::new(bytes), of_all: Arc::clone(&runtime.memory_pool) };
-    let builder = RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(Arc::new(pool));
+    let pool = Arc::new(WithoutRepartitions(pool));
+    let builder = RuntimeEnvBuilder::from_runtime_env(runtime).with_memory_pool(pool);
     builder.build().map(Arc::new)
 }
 
@@ -113,6 +114,70 @@ pub(crate) fn refusal(operator: &str, pool: &Arc<dyn MemoryPool>) -> DataFusionE
     refused.err().unwrap_or_else(|| {
         DataFusionError::ResourcesExhausted(format!("Failed to allocate memory for {operator}"))
     })
+}
+
+/// A pool in which batches on their way between partitions reserve nothing. What they allocate
+/// counts for their statement, which ends if that is too much.
+///
+/// Where such a reservation is refused, DataFusion 55.2 writes the batch to disk, and then two
+/// writers and a reader may wait for each other for ever. Upstream:
+/// <https://github.com/apache/datafusion/issues/24883>.
+#[derive(Debug)]
+struct WithoutRepartitions<P>(P);
+
+fn is_repartition(consumer: &MemoryConsumer) -> bool {
+    consumer.name().starts_with("RepartitionExec[")
+}
+
+impl<P: fmt::Display> fmt::Display for WithoutRepartitions<P> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, formatter)
+    }
+}
+
+impl<P: MemoryPool + fmt::Display> MemoryPool for WithoutRepartitions<P> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        if !is_repartition(consumer) {
+            self.0.register(consumer);
+        }
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        if !is_repartition(consumer) {
+            self.0.unregister(consumer);
+        }
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        if !is_repartition(reservation.consumer()) {
+            self.0.grow(reservation, additional);
+        }
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        if !is_repartition(reservation.consumer()) {
+            self.0.shrink(reservation, shrink);
+        }
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> PlanResult<()> {
+        match is_repartition(reservation.consumer()) {
+            true => Ok(()),
+            false => self.0.try_grow(reservation, additional),
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        self.0.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.0.memory_limit()
+    }
 }
 
 /// Refuses reservations that the process has no room for, and statements that have allocated more

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::util::pretty::pretty_format_batches;
 use futures::StreamExt;
@@ -341,6 +342,29 @@ async fn groupings_go_to_disk() {
         let run = shown(&mut session, &format!("EXPLAIN ANALYZE {select}")).await;
         let fused = run.lines().find(|line| line.contains("FusedAggregate:")).unwrap();
         assert!(fused.contains("spilled_bytes=") && !fused.contains("spilled_bytes=0"), "{fused}");
+    }
+}
+
+/// Batches that two tasks deal out to two others, none of which may wait for the others for ever:
+/// <https://github.com/apache/datafusion/issues/24883>. A fifth of the attempts did.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn partitions_of_a_grouping_do_not_wait_for_each_other() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    for sql in [
+        "CREATE TABLE m (v text)",
+        "INSERT INTO m SELECT 'a text of some length ' || i FROM generate_series(1, 300000) s(i)",
+        "SET query_memory_limit = '16MB'",
+    ] {
+        session.execute(sql).await.unwrap();
+    }
+    for attempt in 0..16 {
+        let distinct = rows(&mut session, "SELECT DISTINCT repeat(v, 100) FROM m");
+        let done = tokio::time::timeout(Duration::from_secs(60), distinct).await;
+        match done.unwrap_or_else(|_| panic!("attempt {attempt} does not end")) {
+            Ok(count) => assert_eq!(count, 300_000),
+            Err(error) => assert_eq!(error.state(), SqlState::OUT_OF_MEMORY),
+        }
     }
 }
 

@@ -141,7 +141,7 @@ async fn a_server_whose_storage_fails_is_not_ready_until_it_has_recovered() {
     healthy(get(&server, "/metrics").await.text(), "disk_full", 0);
     assert_eq!(get(&server, "/health/live").await.status, 200);
     disk.set_condition(DiskCondition::Healthy);
-    // Nobody writes: the database tries by itself.
+    // The database tries by itself, though no client writes.
     let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
     while get(&server, "/health/ready").await.text() != "ready\n" {
         clock.advance(std::time::Duration::from_secs(2));

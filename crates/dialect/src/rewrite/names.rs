@@ -99,9 +99,8 @@ impl Marks {
             return;
         }
         for item in &mut select.projection {
-            let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
-            let name = normalized(alias);
-            if !is_named_within(expr, alias, &within) {
+            let Some((expr, name)) = output_of(item) else { continue };
+            if !is_named_within(expr, &name, &within) {
                 continue;
             }
             let marked = self.mark(&name);
@@ -110,24 +109,17 @@ impl Marks {
                     order.expr = Expr::Identifier(marked.clone());
                 }
             }
-            *alias = marked;
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: marked };
         }
     }
 
     fn mark_doubled(&mut self, select: &mut Select) {
-        let name_of = |item: &SelectItem| match item {
-            SelectItem::ExprWithAlias { alias, .. } => Some(normalized(alias)),
-            SelectItem::UnnamedExpr(expr) => column_name(expr),
-            _ => None,
-        };
-        let names: Vec<Option<String>> = select.projection.iter().map(name_of).collect();
-        for (item, name) in select.projection.iter_mut().zip(&names) {
-            let Some(name) = name else { continue };
-            let count = names.iter().flatten().filter(|other| *other == name).count();
-            if let (2.., SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr)) =
-                (count, &*item)
-            {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: self.mark(name) };
+        let names: Vec<String> =
+            select.projection.iter().filter_map(output_of).map(|(_, name)| name).collect();
+        for item in &mut select.projection {
+            let Some((expr, name)) = output_of(item) else { continue };
+            if names.iter().filter(|other| **other == name).count() > 1 {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: self.mark(&name) };
             }
         }
     }
@@ -164,9 +156,17 @@ pub(super) fn names_within(orders: &[OrderByExpr]) -> HashSet<String> {
 }
 
 /// True if an output has the name of a column in `within`, and is not that column.
-pub(super) fn is_named_within(expr: &Expr, alias: &Ident, within: &HashSet<String>) -> bool {
-    let name = normalized(alias);
-    within.contains(&name) && column_of(expr).is_none_or(|own| own != name)
+pub(super) fn is_named_within(expr: &Expr, name: &str, within: &HashSet<String>) -> bool {
+    within.contains(name) && column_of(expr).is_none_or(|own| own != name)
+}
+
+/// The expression and the name of an output that has a name of its own or from its expression.
+pub(super) fn output_of(item: &SelectItem) -> Option<(&Expr, String)> {
+    match item {
+        SelectItem::ExprWithAlias { expr, alias } => Some((expr, normalized(alias))),
+        SelectItem::UnnamedExpr(expr) => Some((expr, column_name(expr)?)),
+        _ => None,
+    }
 }
 
 /// `ORDER BY a` where `a` is the name of two outputs with different values.
@@ -174,13 +174,8 @@ fn check_outputs(select: &Select, orders: &[OrderByExpr]) -> Result<()> {
     for order in orders {
         let Expr::Identifier(key) = &order.expr else { continue };
         let name = normalized(key);
-        let mut named = select.projection.iter().filter_map(|item| match item {
-            SelectItem::ExprWithAlias { expr, alias } if normalized(alias) == name => Some(expr),
-            SelectItem::UnnamedExpr(expr) if column_name(expr).as_ref() == Some(&name) => {
-                Some(expr)
-            }
-            _ => None,
-        });
+        let outputs = select.projection.iter().filter_map(output_of);
+        let mut named = outputs.filter(|(_, output)| *output == name).map(|(expr, _)| expr);
         let first = named.next();
         if named.any(|other| first.is_some_and(|first| differ(first, other))) {
             let error_text = format!("ORDER BY \"{name}\" is ambiguous");

@@ -14,7 +14,7 @@ use thalweg_types::Result;
 
 use super::build::column_of;
 use super::figure::{column_name, quoted};
-use super::names::{Marks, is_named_within, names_within, normalized};
+use super::names::{Marks, is_named_within, names_within, normalized, output_of};
 use super::rows::parse_query;
 
 /// The name of the derived table.
@@ -46,7 +46,8 @@ pub(super) fn wrap(query: &mut Query, marks: &mut Marks) -> Result<()> {
                 (expr, quoted(name), false)
             }
             SelectItem::ExprWithAlias { expr, alias } => {
-                let keeps_alias = is_unique(alias) && !is_named_within(expr, alias, &within);
+                let keeps_alias =
+                    is_unique(alias) && !is_named_within(expr, &normalized(alias), &within);
                 (expr, alias.clone(), keeps_alias)
             }
             _ => return Ok(()),
@@ -74,8 +75,7 @@ fn needs_own_names(select: &Select, within: &HashSet<String>) -> bool {
         matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. })
     };
     let conflicts = |item: &SelectItem| {
-        matches!(item, SelectItem::ExprWithAlias { expr, alias }
-            if is_named_within(expr, alias, within))
+        output_of(item).is_some_and(|(expr, name)| is_named_within(expr, &name, within))
     };
     select.distinct.is_none()
         && select.into.is_none()

@@ -32,6 +32,11 @@ const PARTS_OF_LIMIT: usize = 16;
 const BATCH_BYTES_MIN: usize = 64 << 10;
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
+/// Under a small limit, a piece has so few rows that it keeps its size with values of so many
+/// bytes. Wide rows may follow narrow ones, and a piece that is refused has taken most of the limit
+/// by then.
+const VALUE_BYTES: usize = 8 << 10;
+
 /// A piece that exceeds its size by this factor is dropped, and projected again as smaller pieces.
 const TOO_LARGE: usize = 4;
 
@@ -123,11 +128,17 @@ impl ExecutionPlan for ByteSized {
             MemoryLimit::Finite(limit) => limit / PARTS_OF_LIMIT,
             MemoryLimit::Infinite | MemoryLimit::Unknown => BATCH_BYTES_MAX,
         };
+        let bytes_max = bytes_max.clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
+        let rows_cap = match bytes_max {
+            BATCH_BYTES_MAX => usize::MAX,
+            bytes_max => bytes_max / VALUE_BYTES,
+        };
         Ok(Box::pin(Pieces {
             columns: projection.expr().to_vec(),
             schema: projection.schema(),
-            bytes_max: bytes_max.clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX),
-            rows_max: usize::MAX,
+            bytes_max,
+            rows_cap,
+            rows_max: rows_cap,
             input: projection.input().execute(partition, context)?,
             rest: None,
             has_yielded: true,
@@ -140,6 +151,8 @@ struct Pieces {
     schema: SchemaRef,
     /// Bytes of memory that a piece should take.
     bytes_max: usize,
+    /// The most rows of any piece.
+    rows_cap: usize,
     /// Number of rows that fit into them, by the pieces so far.
     rows_max: usize,
     input: SendableRecordBatchStream,
@@ -169,7 +182,7 @@ impl Pieces {
                     continue;
                 }
             } else if bytes < self.bytes_max / 4 && count == self.rows_max {
-                self.rows_max = self.rows_max.saturating_mul(2);
+                self.rows_max = self.rows_max.saturating_mul(2).min(self.rows_cap);
             }
             let left = rows.num_rows() - count;
             return Ok((projected, (left > 0).then(|| rows.slice(count, left))));
@@ -253,6 +266,7 @@ mod tests {
             columns: vec![ProjectionExpr::new(Arc::new(call), "n")],
             schema: Arc::clone(&schema),
             bytes_max: BATCH_BYTES_MIN,
+            rows_cap: usize::MAX,
             rows_max: usize::MAX,
             input: Box::pin(RecordBatchStreamAdapter::new(schema, input)),
             rest: None,

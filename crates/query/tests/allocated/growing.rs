@@ -35,15 +35,12 @@ pub const STATEMENTS: &[&str] = &[
     "SELECT length(jsonb_agg(repeat('x', 1000))::text) FROM generate_series(1, 200000) s(i)",
     "SELECT length(jsonb_object_agg(i, repeat('x', 1000))::text) \
      FROM generate_series(1, 200000) s(i)",
-    "SELECT max(length(json_agg(v)::text)) FROM m GROUP BY g % 10",
-    "SELECT max(length(string_agg(v, ','))) FROM m GROUP BY g % 10",
-    "SELECT max(cardinality(array_agg(v))) FROM m GROUP BY g",
-    "SELECT max(cardinality(array_agg(DISTINCT v))) FROM m GROUP BY g",
+    "SELECT max(length(x)) FROM (SELECT json_agg(v)::text AS x FROM m GROUP BY g % 10) s",
+    "SELECT max(length(x)) FROM (SELECT string_agg(v, ',') AS x FROM m GROUP BY g % 10) s",
+    "SELECT max(cardinality(x)) FROM (SELECT array_agg(v) AS x FROM m GROUP BY g) s",
     "SELECT g, median(n) FROM m GROUP BY g",
-    "SELECT g, percentile_cont(0.3) WITHIN GROUP (ORDER BY n) FROM m GROUP BY g",
     "SELECT g, percentile_disc(0.3) WITHIN GROUP (ORDER BY v) FROM m GROUP BY g",
     "SELECT g, mode() WITHIN GROUP (ORDER BY v) FROM m GROUP BY g",
-    "SELECT count(DISTINCT v), approx_distinct(v) FROM m",
     "SELECT length(format('%s%s%s', t, t, t)) FROM (SELECT repeat('x', 9000000) AS t) x",
     "SELECT length(format('%1000000s', i)) FROM generate_series(1, 1000) s(i)",
     "SELECT length(concat(t, t, t, t)) FROM (SELECT repeat('x', 9000000) AS t) x",
@@ -85,6 +82,13 @@ pub const STATEMENTS: &[&str] = &[
     "SELECT length((('[' || repeat('1,', 3000000) || '1]')::jsonb - 0)::text)",
     "SELECT jsonb_object(array_fill('a'::text, ARRAY[2000000])) IS NULL",
     "SELECT split_part(repeat('x,', 6000000), ',', 5000000)",
+    "SELECT DISTINCT repeat(v, 100) FROM m",
+    "SELECT repeat(v, 100) FROM m ORDER BY 1",
+    "SELECT string_agg(v, ',') FILTER (WHERE g > 5) FROM m GROUP BY g % 7",
+    "SELECT g, v || repeat('x', 20000) FROM m WHERE g < 60000",
+    "SELECT count(*) FROM m a JOIN m b ON repeat(a.v, 20) = repeat(b.v, 20)",
+    "SELECT CASE WHEN g > 5 THEN repeat(v, 5000) ELSE repeat('x', 100000) END FROM m",
+    "SELECT coalesce(NULL, repeat(v, 5000)), greatest(repeat(v, 5000), 'x') FROM m",
 ];
 
 /// Statements that exceed the limit, by up to a hundredfold, before they end or are refused
@@ -113,6 +117,14 @@ pub const EXCEEDING: &[&str] = &[
     "SELECT max(length(repeat(v, 3000))) FROM m",
     "SELECT to_char(1, repeat('9', 9000000)) IS NULL",
     "SELECT cardinality(array_distinct(array_agg(i))) FROM generate_series(1, 1000000) s(i)",
+    "SELECT max(cardinality(x)) FROM (SELECT array_agg(DISTINCT v) AS x FROM m GROUP BY g) s",
+    "SELECT g, percentile_cont(0.3) WITHIN GROUP (ORDER BY n) FROM m GROUP BY g",
+    "SELECT repeat(v, 100) FROM m UNION SELECT v FROM m",
+    "SELECT max(repeat(v, 100)) FROM m GROUP BY g % 1000",
+    "SELECT v FROM m WHERE repeat(v, 2000) LIKE '%zz%'",
+    "SELECT count(DISTINCT v), approx_distinct(v) FROM m",
+    "SELECT w FROM (SELECT CASE WHEN n < 9000 THEN v ELSE repeat(v, 1000) END AS w FROM m) x \
+     WHERE length(w) > 4 LIMIT 30000",
 ];
 
 /// The text of a form that is repeated so many times.

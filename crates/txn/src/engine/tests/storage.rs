@@ -15,7 +15,7 @@ use crate::stage_queues::channel;
 use crate::transaction_stage::Request;
 use crate::{CatalogChange, Durability, Engine, StorageChange, StorageReason, Transaction};
 
-/// What the listener heard: a reason, and whether its fault began.
+/// A call of the listener: the reason, and true if its fault began.
 type Heard = Arc<Mutex<Vec<(StorageReason, bool)>>>;
 
 struct Bench {
