@@ -14,6 +14,7 @@ mod intervals;
 mod literal;
 mod refuse;
 mod roles;
+mod settings;
 mod token_steps;
 mod transactions;
 mod windows;
@@ -149,13 +150,18 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     let tokens = literal::expand_table(literal::readable(tokens));
     let tokens = explain::known_formats(transactions::without_waiting(tokens));
     let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));
-    let parsed = match cursors::parse(&tokens).or_else(|| roles::parse(&tokens)) {
+    let parsed = match first_of(&tokens) {
         Some(parsed) => parsed,
         None => parse_balanced(tokens),
     };
     let parsed = parsed.map_err(|error| errors::from_datafusion(error, sql))?;
     refuse::check(&parsed)?;
     Ok(parsed)
+}
+
+/// The statements that the parser does not know.
+fn first_of(tokens: &[TokenWithSpan]) -> Option<Result<Statement, DataFusionError>> {
+    cursors::parse(tokens).or_else(|| roles::parse(tokens)).or_else(|| settings::parse(tokens))
 }
 
 fn parse_balanced(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {

@@ -38,9 +38,7 @@ use object_id_types::ObjectIdNames;
 use objects::Objects;
 
 pub(crate) use object_id_types::written;
-pub(crate) use statement_context::{
-    CatalogLookup, SettingRequest, SettingRequests, StatementContext,
-};
+pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
 pub(crate) use table::ShardTable;
 
 /// The name of the one database.
@@ -66,7 +64,6 @@ pub(crate) struct SessionCatalog {
     session: RwLock<Weak<parking_lot::RwLock<SessionState>>>,
     /// State of the running statement's session besides names.
     statement_context: Mutex<Option<StatementContext>>,
-    setting_requests: SettingRequests,
     objects: Mutex<Option<(Arc<Catalog>, Arc<Objects>)>>,
     found: Mutex<Option<Found>>,
     /// The nodes that hold the rows.
@@ -82,7 +79,6 @@ impl SessionCatalog {
             temporary_tables: Mutex::default(),
             session: RwLock::default(),
             statement_context: Mutex::default(),
-            setting_requests: SettingRequests::default(),
             objects: Mutex::default(),
             found: Mutex::default(),
             cluster,

@@ -29,6 +29,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use tokio::sync::Semaphore;
 
 use crate::appender::Appender;
+use crate::catalog::SettingRequests;
 use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
@@ -38,7 +39,7 @@ use crate::point;
 use crate::prepared::{Prepared, PreparedStatements};
 use crate::privileges::Identity;
 use crate::server_context::SessionInfo;
-use crate::statement::{self, Description, SessionCommand, Settings};
+use crate::statement::{self, Description, Scope, SessionCommand, Setter, Settings};
 use crate::workers::{AtomicScope, Load};
 
 pub(crate) use self::blocks::in_failed_block;
@@ -67,6 +68,8 @@ pub struct Session {
     implicit: bool,
     settings: Settings,
     facts: Arc<SessionInfo>,
+    /// The settings that functions of the last statement were asked to change.
+    setting_requests: SettingRequests,
     prepared: PreparedStatements,
     cursors: Cursors,
     /// The form of result rows.
@@ -107,6 +110,7 @@ impl Session {
             implicit: false,
             settings,
             facts: Arc::default(),
+            setting_requests: SettingRequests::default(),
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
             form: RowForm::Batches,
@@ -183,7 +187,23 @@ impl Session {
     /// # Errors
     /// If there is no such setting, or it cannot have the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match self.settings.set(name, value)? {
+        self.set_with(name, value, false)
+    }
+
+    /// Sets a setting while the session begins: also for `RESET`, and including those that cannot
+    /// be set later.
+    ///
+    /// # Errors
+    /// If there is no such setting, or it cannot have the value.
+    pub fn set_at_opening(&mut self, name: &str, value: &str) -> Result<()> {
+        self.set_with(name, value, true)
+    }
+
+    fn set_with(&mut self, name: &str, value: &str, opens_session: bool) -> Result<()> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let is_superuser = snapshot.catalog().roles().is_superuser(self.settings.identity.current);
+        let setter = Setter { is_superuser, opens_session };
+        match self.settings.set(name, Some(value), setter)? {
             true => Ok(()),
             false => Err(statement::unrecognized(name)),
         }
@@ -516,9 +536,13 @@ impl Session {
                 self.cursors.close_all();
                 self.locks.unlock_all();
                 let identity = Identity::of(self.settings.identity.authenticated);
-                self.settings = Settings::new(self.database.shared.defaults(), identity);
+                self.settings.set_identity(Scope::Session, identity);
+                self.settings.reset_all();
                 Ok(Outcome::command("DISCARD ALL"))
             }
+            // Plans follow the catalog, and there are no values of sequences and no temporary
+            // tables that belong to the session.
+            SessionCommand::Discard(what) => Ok(Outcome::command(what)),
         }
     }
 

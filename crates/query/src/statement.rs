@@ -54,10 +54,10 @@ pub(crate) use describe::{Description, describe};
 pub(crate) use explain::plan_text;
 pub(crate) use locking::check_subqueries;
 pub(crate) use query::only_reads;
-pub(crate) use role::session::setting as role_setting;
+pub(crate) use role::session::{changed as changed_identity, setting as role_setting};
 pub(crate) use rows::Shaper;
 pub(crate) use session_commands::{SessionCommand, of_session};
-pub(crate) use settings::{Defaults, Modes, Scope, Settings, unrecognized};
+pub(crate) use settings::{Defaults, Definition, Modes, Scope, Setter, Settings, unrecognized};
 pub(crate) use target::Target;
 pub(crate) use writes::{check_writable, is_about_settings};
 
@@ -83,6 +83,11 @@ impl Execution<'_> {
     /// Translates errors of DataFusion into our own.
     pub(crate) fn translate<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
         result.map_err(|error| from_datafusion(error, self.sql))
+    }
+
+    /// True if the current role is a superuser.
+    pub(crate) fn is_superuser(&self) -> bool {
+        self.names.catalog().roles().is_superuser(self.names.identity().current)
     }
 
     /// Changes the modes of the open transaction.

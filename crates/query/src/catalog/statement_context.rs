@@ -14,7 +14,7 @@ use crate::database::DatabaseShared;
 use crate::locks::Listed;
 use crate::privileges::Identity;
 use crate::server_context::{Activity, End, SessionInfo};
-use crate::statement::{Scope, Settings, role_setting, unrecognized};
+use crate::statement::{Scope, Setter, Settings, changed_identity, role_setting, unrecognized};
 
 /// A session's state as of the beginning of a statement.
 #[derive(Clone)]
@@ -22,12 +22,15 @@ pub(crate) struct StatementContext {
     pub(crate) database: Arc<DatabaseShared>,
     pub(crate) settings: Settings,
     pub(crate) facts: Arc<SessionInfo>,
+    /// The session carries them out when the statement was planned, and when its next one begins.
+    pub(crate) setting_requests: SettingRequests,
 }
 
-/// A request of a function to change a setting. The session carries it out when the statement ends.
+/// A request of a function to change a setting.
 pub(crate) struct SettingRequest {
     pub(crate) name: String,
-    pub(crate) value: String,
+    /// `None` for the value from the beginning of the session.
+    pub(crate) value: Option<String>,
     pub(crate) scope: Scope,
 }
 
@@ -39,7 +42,25 @@ pub(crate) struct CatalogLookup {
     pub(super) objects: Arc<Objects>,
     pub(super) catalog: Arc<Catalog>,
     statement_context: StatementContext,
-    setting_requests: SettingRequests,
+}
+
+impl SettingRequest {
+    /// Changes the setting.
+    ///
+    /// # Errors
+    /// If there is no such setting, or it cannot have the value.
+    pub(crate) fn apply(&self, settings: &mut Settings, catalog: &Catalog) -> Result<()> {
+        let (name, value) = (self.name.as_str(), self.value.as_deref());
+        if let Some(identity) = changed_identity(catalog, settings.identity, name, value)? {
+            settings.set_identity(self.scope, identity);
+            return Ok(());
+        }
+        let setter = Setter::role(catalog.roles().is_superuser(settings.identity.current));
+        match settings.set_for(self.scope, name, value, setter)? {
+            true => Ok(()),
+            false => Err(unrecognized(name)),
+        }
+    }
 }
 
 impl StatementContext {
@@ -54,17 +75,7 @@ impl SessionCatalog {
         let statement_context = self.statement_context.lock().clone();
         let statement_context = statement_context
             .ok_or_else(|| Error::internal("there is no statement to look for"))?;
-        Ok(CatalogLookup {
-            objects: self.objects(),
-            catalog: self.catalog(),
-            statement_context,
-            setting_requests: Arc::clone(&self.setting_requests),
-        })
-    }
-
-    /// The settings that functions were asked to change since this was called last.
-    pub(crate) fn take_setting_requests(&self) -> Vec<SettingRequest> {
-        std::mem::take(&mut self.setting_requests.lock())
+        Ok(CatalogLookup { objects: self.objects(), catalog: self.catalog(), statement_context })
     }
 }
 
@@ -90,26 +101,31 @@ impl CatalogLookup {
         name == DATABASE
     }
 
-    /// The session's settings by name.
-    pub(super) fn settings(&self) -> Vec<(&'static str, String)> {
-        let settings = &self.statement_context.settings;
-        let names = Settings::names().into_iter();
-        names.map(|name| (name, settings.get(name).unwrap_or_default())).collect()
+    /// The session's settings, with what the statement has changed so far.
+    pub(super) fn settings(&self) -> Settings {
+        let mut settings = self.statement_context.settings.clone();
+        for request in self.statement_context.setting_requests.lock().iter() {
+            // A request was checked when it was made.
+            let _ = request.apply(&mut settings, &self.catalog);
+        }
+        settings
     }
 
     pub(super) fn setting(&self, name: &str) -> Option<String> {
-        let of_role = || role_setting(&self.catalog, self.identity(), name);
-        self.statement_context.settings.get(name).or_else(of_role)
+        let has_changed = !self.statement_context.setting_requests.lock().is_empty();
+        let changed = has_changed.then(|| self.settings());
+        let settings = changed.as_ref().unwrap_or(&self.statement_context.settings);
+        let of_role = || role_setting(&self.catalog, settings.identity, name);
+        settings.get(name).or_else(of_role)
     }
 
     /// Requests another value of a setting, and returns that value.
-    pub(super) fn set(&self, name: &str, value: &str, scope: Scope) -> Result<String> {
-        if !self.statement_context.settings.clone().set(name, value)? {
-            return Err(unrecognized(name));
-        }
-        let wish = SettingRequest { name: name.to_owned(), value: value.to_owned(), scope };
-        self.setting_requests.lock().push(wish);
-        Ok(value.to_owned())
+    pub(super) fn set(&self, name: &str, value: Option<&str>, scope: Scope) -> Result<String> {
+        let value = value.map(str::to_owned);
+        let request = SettingRequest { name: name.to_owned(), value, scope };
+        request.apply(&mut self.settings(), &self.catalog)?;
+        self.statement_context.setting_requests.lock().push(request);
+        Ok(self.setting(name).unwrap_or_default())
     }
 
     /// The sessions that are open now; none if the surrounding program reports none.

@@ -68,7 +68,7 @@ impl Session {
                 let mut transaction = block.beginning.clone();
                 let saved = &block.savepoints[index];
                 transaction.roll_back_to(&saved.savepoint);
-                self.settings = saved.settings.clone();
+                self.settings = self.settings.rolled_back_to(saved.settings.clone());
                 self.locks.roll_back_to(saved.locks);
                 block.transaction = Some(transaction);
                 Ok(Outcome::command("ROLLBACK"))
@@ -161,7 +161,7 @@ impl Session {
         };
         match ended {
             Ok(true) => self.settings.end_transaction(),
-            _ => self.settings = block.settings,
+            _ => self.settings = self.settings.rolled_back_to(block.settings),
         }
         ended.map(|committed| (ended_as(committed), committed))
     }

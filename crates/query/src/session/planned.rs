@@ -19,7 +19,7 @@ use thalweg_types::Result;
 use thalweg_values::errors::from_datafusion;
 
 use super::Session;
-use crate::catalog::{SettingRequest, StatementContext};
+use crate::catalog::{SettingRequests, StatementContext};
 use crate::database::Database;
 use crate::planner::Planner;
 use crate::statement::{Execution, Scope, Settings, plan_text};
@@ -135,6 +135,8 @@ impl Session {
         sql: &str,
         work: Work<T>,
     ) -> Result<(T, Transaction)> {
+        self.carry_out_setting_requests()?;
+        self.setting_requests = SettingRequests::default();
         let planner = self.database.shared.planners.take()?;
         let session_parts = self.session_parts(planner, transaction, sql)?;
         let working = self.on_planning_thread(async move { Ok(session_parts.work(work).await) });
@@ -142,15 +144,29 @@ impl Session {
         let Done { result, planner, settings } = done;
         self.settings = settings;
         let transaction = planner.names.take();
-        let setting_requests = planner.names.take_setting_requests();
         self.database.shared.planners.give_back(planner);
         let done = result?;
-        for SettingRequest { name, value, scope } in setting_requests {
-            if scope == Scope::Session || self.block.is_some() {
-                self.settings.set_for(scope, &name, &value)?;
+        self.carry_out_setting_requests()?;
+        Ok((done, transaction.expect("a statement leaves its transaction in place")))
+    }
+
+    /// Changes the settings that `set_config` was called for: while the last statement was planned,
+    /// or while its rows came. Outside of a block, a change for the transaction has no effect.
+    ///
+    /// # Errors
+    /// If a setting cannot have the value.
+    pub(super) fn carry_out_setting_requests(&mut self) -> Result<()> {
+        let requests = std::mem::take(&mut *self.setting_requests.lock());
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let snapshot = self.database.shared.engine.snapshot();
+        for request in requests {
+            if request.scope == Scope::Session || self.block.is_some() {
+                request.apply(&mut self.settings, snapshot.catalog())?;
             }
         }
-        Ok((done, transaction.expect("a statement leaves its transaction in place")))
+        Ok(())
     }
 
     /// The text of a statement's current executable plan, cut after this many bytes. Making it
@@ -186,6 +202,7 @@ impl Session {
             database: Arc::clone(&self.database.shared),
             settings: self.settings.clone(),
             facts: Arc::clone(&self.facts),
+            setting_requests: Arc::clone(&self.setting_requests),
         };
         planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);

@@ -35,6 +35,8 @@ pub(crate) enum SessionCommand {
     /// One name, or all.
     Close(Option<String>),
     DiscardAll,
+    /// `DISCARD` of something else, by the command's name.
+    Discard(&'static str),
 }
 
 /// The statement about the session itself, if it is one.
@@ -79,6 +81,15 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<SessionCommand> {
             SessionCommand::Close(Some(folded(name)))
         }
         Statement::Discard { object_type: DiscardObject::ALL } => SessionCommand::DiscardAll,
+        Statement::Discard { object_type: DiscardObject::PLANS } => {
+            SessionCommand::Discard("DISCARD PLANS")
+        }
+        Statement::Discard { object_type: DiscardObject::SEQUENCES } => {
+            SessionCommand::Discard("DISCARD SEQUENCES")
+        }
+        Statement::Discard { object_type: DiscardObject::TEMP } => {
+            SessionCommand::Discard("DISCARD TEMP")
+        }
         _ => return None,
     })
 }

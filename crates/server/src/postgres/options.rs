@@ -34,7 +34,7 @@ pub(super) fn apply(
 }
 
 fn set(session: &mut Session, name: &str, value: &str, remarks: &mut Vec<String>) -> Result<()> {
-    match session.set(name, value) {
+    match session.set_at_opening(name, value) {
         // Drivers send the time zone of their machine by default, so an unknown one is only a
         // warning.
         Err(error) if name.eq_ignore_ascii_case("timezone") => {

@@ -87,7 +87,7 @@ fn set_config(call: &Call<'_>) -> Result<Value> {
         let message = "SET requires parameter name";
         return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
     };
-    let value = call.text(1).unwrap_or_default();
+    let value = call.text(1);
     let scope = if call.flag(2) == Some(true) { Scope::Transaction } else { Scope::Session };
     Ok(call.lookup.set(&name.to_lowercase(), value, scope)?.into())
 }

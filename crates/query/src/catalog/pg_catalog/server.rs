@@ -6,22 +6,35 @@ use super::rows::{Rows, Value};
 use crate::catalog::objects::DATABASE_OID;
 use crate::catalog::{CatalogLookup, DATABASE};
 use crate::server_context::Activity;
+use crate::statement::Definition;
 
 /// Shown in place of a statement that the reader may not see.
 const UNSEEN: &str = "<insufficient privilege>";
 
 pub(super) fn settings(lookup: &CatalogLookup, rows: &mut Rows) {
-    for (name, setting) in lookup.settings() {
+    let settings = lookup.settings();
+    let unless_empty = |text: &'static str| (!text.is_empty()).then_some(text);
+    for definition in Definition::listed() {
+        let reset = settings.reset_value(definition);
+        let initial = match definition.initial {
+            "" => reset.clone().unwrap_or_default(),
+            initial => initial.to_owned(),
+        };
+        let values = (!definition.values.is_empty()).then(|| definition.values.clone());
         rows.push([
-            ("name", name.into()),
-            ("setting", (&setting).into()),
-            ("category", "Thalweg".into()),
-            ("short_desc", "".into()),
-            ("context", "user".into()),
-            ("vartype", "string".into()),
-            ("source", "default".into()),
-            ("boot_val", (&setting).into()),
-            ("reset_val", setting.into()),
+            ("name", definition.name.into()),
+            ("setting", settings.stored_value(definition).into()),
+            ("unit", unless_empty(definition.unit).into()),
+            ("category", definition.category.into()),
+            ("short_desc", definition.description.into()),
+            ("context", definition.context.into()),
+            ("vartype", definition.kind.into()),
+            ("source", settings.source(definition).into()),
+            ("min_val", unless_empty(definition.least).into()),
+            ("max_val", unless_empty(definition.greatest).into()),
+            ("enumvals", values.into()),
+            ("boot_val", initial.into()),
+            ("reset_val", reset.into()),
             ("pending_restart", false.into()),
         ]);
     }

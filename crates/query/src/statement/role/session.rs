@@ -1,100 +1,85 @@
 //! `SET ROLE`, `SET SESSION AUTHORIZATION`, and back.
 
 use datafusion::sql::sqlparser::ast::{
-    ContextModifier, Ident, SetSessionAuthorizationParam, SetSessionAuthorizationParamKind,
+    Ident, SetSessionAuthorizationParam, SetSessionAuthorizationParamKind,
 };
 use thalweg_txn::{Catalog, Role};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::denied;
-use crate::outcome::Outcome;
 use crate::privileges::Identity;
-use crate::statement::{Execution, folded};
+use crate::statement::{Execution, Scope, folded};
 
 /// `SET ROLE name`; without a name, `SET ROLE NONE`.
 pub(in crate::statement) fn set_role(
     execution: &mut Execution<'_>,
-    modifier: Option<ContextModifier>,
+    scope: Scope,
     name: Option<&Ident>,
-) -> Result<Outcome> {
-    if modifier == Some(ContextModifier::Local) {
-        return Err(Error::unsupported("SET LOCAL ROLE"));
-    }
-    let Some(name) = name else {
-        reset_role(execution);
-        return Ok(Outcome::command("SET"));
-    };
-    let role = named(execution, name)?;
-    let identity = execution.names.identity();
-    let catalog = execution.names.catalog();
-    if !catalog.roles().is_member_of(identity.session, role.id) {
-        return Err(denied(&format!("permission denied to set role \"{}\"", role.name)));
-    }
-    execution.settings.identity.current = role.id;
-    Ok(Outcome::command("SET"))
-}
-
-fn reset_role(execution: &mut Execution<'_>) {
-    execution.settings.identity.current = execution.settings.identity.session;
+) -> Result<()> {
+    let name = name.map(text_of);
+    assign(execution, scope, "role", name.as_deref()).map(drop)
 }
 
 pub(in crate::statement) fn set_authorization(
     execution: &mut Execution<'_>,
+    scope: Scope,
     to: &SetSessionAuthorizationParam,
-) -> Result<Outcome> {
-    if to.scope == ContextModifier::Local {
-        return Err(Error::unsupported("SET LOCAL SESSION AUTHORIZATION"));
-    }
+) -> Result<()> {
     let name = match &to.kind {
-        SetSessionAuthorizationParamKind::Default => {
-            reset_authorization(execution);
-            return Ok(Outcome::command("SET"));
-        }
-        SetSessionAuthorizationParamKind::User(name) => name,
+        SetSessionAuthorizationParamKind::Default => None,
+        SetSessionAuthorizationParamKind::User(name) => Some(text_of(name)),
     };
-    let role = named(execution, name)?;
-    let authenticated = execution.settings.identity.authenticated;
-    let catalog = execution.names.catalog();
-    if role.id != authenticated && !catalog.roles().is_superuser(authenticated) {
-        return Err(denied("permission denied to set session authorization"));
-    }
-    execution.settings.identity = Identity { authenticated, session: role.id, current: role.id };
-    Ok(Outcome::command("SET"))
+    assign(execution, scope, "session_authorization", name.as_deref()).map(drop)
 }
 
-fn reset_authorization(execution: &mut Execution<'_>) {
-    execution.settings.identity = Identity::of(execution.settings.identity.authenticated);
-}
-
-/// `SET role = …` and `SET session_authorization = …`; `None` for other settings.
+/// Sets `role` or `session_authorization`; without a value, to the initial one. Returns false for
+/// other settings.
 pub(in crate::statement) fn assign(
     execution: &mut Execution<'_>,
+    scope: Scope,
     setting: &str,
-    value: &str,
-) -> Result<Option<Outcome>> {
-    let name = Ident::with_quote('\'', value);
-    match setting {
-        "role" => {
-            let name = (!value.eq_ignore_ascii_case("none")).then_some(&name);
-            set_role(execution, None, name).map(Some)
-        }
-        "session_authorization" => {
-            let kind = SetSessionAuthorizationParamKind::User(name);
-            let to = SetSessionAuthorizationParam { scope: ContextModifier::Session, kind };
-            set_authorization(execution, &to).map(Some)
-        }
-        _ => Ok(None),
-    }
+    value: Option<&str>,
+) -> Result<bool> {
+    let catalog = execution.names.catalog();
+    let Some(identity) = changed(&catalog, execution.settings.identity, setting, value)? else {
+        return Ok(false);
+    };
+    execution.settings.set_identity(scope, identity);
+    Ok(true)
 }
 
-/// `RESET` of a setting that is a role. Returns false for other settings.
-pub(in crate::statement) fn reset(execution: &mut Execution<'_>, setting: &str) -> bool {
-    match setting {
-        "role" => reset_role(execution),
-        "session_authorization" | "session.authorization" => reset_authorization(execution),
-        _ => return false,
-    }
-    true
+/// The identity after `role` or `session_authorization` has a new value; `None` for other
+/// settings.
+///
+/// # Errors
+/// 22023 if there is no such role, 42501 if the session may not become it.
+pub(crate) fn changed(
+    catalog: &Catalog,
+    identity: Identity,
+    setting: &str,
+    value: Option<&str>,
+) -> Result<Option<Identity>> {
+    let Identity { authenticated, session, .. } = identity;
+    let value = value.filter(|value| setting != "role" || !value.eq_ignore_ascii_case("none"));
+    Ok(Some(match (setting, value) {
+        ("role", None) => Identity { current: session, ..identity },
+        ("role", Some(name)) => {
+            let role = named(catalog, name)?;
+            if !catalog.roles().is_member_of(session, role.id) {
+                return Err(denied(&format!("permission denied to set role \"{}\"", role.name)));
+            }
+            Identity { current: role.id, ..identity }
+        }
+        ("session_authorization", None) => Identity::of(authenticated),
+        ("session_authorization", Some(name)) => {
+            let role = named(catalog, name)?;
+            if role.id != authenticated && !catalog.roles().is_superuser(authenticated) {
+                return Err(denied("permission denied to set session authorization"));
+            }
+            Identity { authenticated, session: role.id, current: role.id }
+        }
+        _ => return Ok(None),
+    }))
 }
 
 /// The settings that are roles, or depend on one.
@@ -111,12 +96,14 @@ pub(crate) fn setting(catalog: &Catalog, identity: Identity, name: &str) -> Opti
     })
 }
 
-fn named(execution: &Execution<'_>, name: &Ident) -> Result<Role> {
-    let catalog = execution.names.catalog();
-    let quoted = name.quote_style == Some('\'');
-    let name = if quoted { name.value.clone() } else { folded(name) };
-    catalog.roles().named(&name).cloned().ok_or_else(|| {
+fn named(catalog: &Catalog, name: &str) -> Result<Role> {
+    catalog.roles().named(name).cloned().ok_or_else(|| {
         let message = format!("role \"{name}\" does not exist");
         Error::new(SqlState::INVALID_PARAMETER_VALUE, message)
     })
+}
+
+/// The name that an identifier or a literal spells.
+fn text_of(name: &Ident) -> String {
+    if name.quote_style == Some('\'') { name.value.clone() } else { folded(name) }
 }
