@@ -11,6 +11,7 @@ mod information_schema;
 mod object_id_types;
 mod objects;
 mod pg_catalog;
+mod search_path;
 mod statement_context;
 mod table;
 mod view;
@@ -38,6 +39,7 @@ use object_id_types::ObjectIdNames;
 use objects::Objects;
 
 pub(crate) use object_id_types::written;
+pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
 pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
 pub(crate) use table::ShardTable;
 
@@ -263,6 +265,10 @@ impl CatalogProvider for Database {
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         let session = Arc::clone(&self.session);
+        if name == UNQUALIFIED {
+            let row_ids = self.row_ids;
+            return Some(Arc::new(search_path::Unqualified { session, row_ids }));
+        }
         if name == INFORMATION_SCHEMA {
             return Some(Arc::new(InformationSchema { session }));
         }

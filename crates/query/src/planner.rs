@@ -19,7 +19,7 @@ use thalweg_execution::sleep;
 use thalweg_types::{Error, Result, TableId};
 use thalweg_values::statement_control::StatementsMemory;
 
-use crate::catalog::{Catalogs, DATABASE, SessionCatalog};
+use crate::catalog::{Catalogs, DATABASE, SessionCatalog, UNQUALIFIED};
 use crate::locks;
 use crate::passes::{self, PassContext};
 use crate::workers::{Cluster, NumberedElsewhere};
@@ -136,7 +136,7 @@ impl Planners {
             .with_round_robin_repartition(false)
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
-            .with_default_catalog_and_schema(DATABASE, thalweg_txn::DEFAULT_NAMESPACE);
+            .with_default_catalog_and_schema(DATABASE, UNQUALIFIED);
         if let Err(refusal) = cluster.definitions.may_number() {
             config = config.with_extension(Arc::new(NumberedElsewhere(refusal)));
         }

@@ -8,6 +8,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Expr;
 use thalweg_dialect::parse::Parsed;
+use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::outcome::Outcome;
@@ -31,6 +32,17 @@ struct Inner {
     declared: Option<Vec<FieldRef>>,
     schema: Option<SchemaRef>,
     point: Option<Arc<Point>>,
+    /// The session state on which the names of the point statement depend.
+    resolution: Resolution,
+}
+
+/// The session state on which the meaning of unqualified names depends.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resolution {
+    /// The setting `search_path`; `None` for the initial one.
+    pub(crate) search_path: Option<Arc<str>>,
+    /// The current role, whose namespace may be on the path.
+    pub(crate) role: Option<RoleId>,
 }
 
 impl Prepared {
@@ -42,7 +54,8 @@ impl Prepared {
         let parameters = parameters.into_iter().enumerate().map(field).collect();
         let (parsed, sql) = (Some(parsed), sql.into());
         let (declared, point) = (None, None);
-        let inner = Inner { parsed, sql, parameters, declared, schema, point };
+        let resolution = Resolution::default();
+        let inner = Inner { parsed, sql, parameters, declared, schema, point, resolution };
         Prepared { inner: Arc::new(inner) }
     }
 
@@ -85,11 +98,19 @@ impl Prepared {
     }
 
     /// Sets the point statement, if the statement is one.
-    pub(crate) fn with_point(self, point: Option<Point>) -> Prepared {
+    pub(crate) fn with_point(self, point: Option<Point>, resolution: Resolution) -> Prepared {
         let (point, inner) = (point.map(Arc::new), Arc::unwrap_or_clone(self.inner));
-        Prepared { inner: Arc::new(Inner { point, ..inner }) }
+        Prepared { inner: Arc::new(Inner { point, resolution, ..inner }) }
     }
 
+    /// The point statement, if its names still mean what they meant when it was prepared.
+    pub(crate) fn point_for(&self, search_path: Option<&str>, role: RoleId) -> Option<&Point> {
+        let Resolution { search_path: path, role: of_role } = &self.inner.resolution;
+        let is_same = path.as_deref() == search_path && *of_role == Some(role);
+        self.inner.point.as_deref().filter(|_| is_same)
+    }
+
+    #[cfg(test)]
     pub(crate) fn point(&self) -> Option<&Point> {
         self.inner.point.as_deref()
     }

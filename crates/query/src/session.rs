@@ -36,7 +36,7 @@ use crate::database::Database;
 use crate::locks::{self, SessionLocks};
 use crate::outcome::{Outcome, Tag};
 use crate::point;
-use crate::prepared::{Prepared, PreparedStatements};
+use crate::prepared::{Prepared, PreparedStatements, Resolution};
 use crate::privileges::Identity;
 use crate::server_context::SessionInfo;
 use crate::statement::{self, Description, Scope, SessionCommand, Setter, Settings};
@@ -393,7 +393,11 @@ impl Session {
                         let tree = &parsed.statement;
                         let description = statement::describe(execution, tree, &declared).await?;
                         let point = point::recognize(execution, tree, &description);
-                        Ok(Prepared::new(parsed, &text, description).with_point(point))
+                        let resolution = Resolution {
+                            search_path: execution.settings.search_path().cloned(),
+                            role: Some(execution.settings.identity.current),
+                        };
+                        Ok(Prepared::new(parsed, &text, description).with_point(point, resolution))
                     })
                 });
                 let (prepared, _) = self.with_planner(transaction, sql, work).await?;

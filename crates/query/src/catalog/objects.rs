@@ -144,11 +144,6 @@ impl Relation {
             _ => None,
         }
     }
-
-    /// True if the unqualified name finds the relation.
-    pub(super) fn is_visible(&self) -> bool {
-        matches!(self.namespace.as_str(), thalweg_txn::DEFAULT_NAMESPACE | PG_CATALOG)
-    }
 }
 
 /// The number under which a table's column stands in `pg_attribute`.
@@ -206,14 +201,10 @@ impl Objects {
         self.by_oid.get(&oid).map(|index| &self.relations[*index])
     }
 
-    /// The relation of this name; without a namespace the default search path applies.
-    pub(super) fn relation_named(&self, namespace: Option<&str>, name: &str) -> Option<&Relation> {
-        let default = [PG_CATALOG, thalweg_txn::DEFAULT_NAMESPACE];
-        let path = namespace.as_ref().map_or(&default[..], std::slice::from_ref);
-        path.iter().find_map(|namespace| {
-            let key = ((*namespace).to_owned(), name.to_owned());
-            self.by_name.get(&key).map(|index| &self.relations[*index])
-        })
+    /// The relation of this name in a namespace.
+    pub(super) fn relation_named(&self, namespace: &str, name: &str) -> Option<&Relation> {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.by_name.get(&key).map(|index| &self.relations[*index])
     }
 
     fn add(&mut self, home: &Home<'_>, name: &str, object: &Object, numbers: &mut Numbers) {

@@ -8,8 +8,8 @@ use thalweg_store::TableState;
 use thalweg_txn::{Catalog, CheckpointRun, LogStatus, RoleId};
 use thalweg_types::{Error, Result, SqlState, TableId};
 
-use super::objects::Objects;
-use super::{DATABASE, SessionCatalog};
+use super::objects::{Objects, Relation};
+use super::{DATABASE, SearchPath, SessionCatalog};
 use crate::database::DatabaseShared;
 use crate::locks::Listed;
 use crate::privileges::Identity;
@@ -21,6 +21,7 @@ use crate::statement::{Scope, Setter, Settings, changed_identity, role_setting, 
 pub(crate) struct StatementContext {
     pub(crate) database: Arc<DatabaseShared>,
     pub(crate) settings: Settings,
+    pub(crate) search_path: Arc<SearchPath>,
     pub(crate) facts: Arc<SessionInfo>,
     /// The session carries them out when the statement was planned, and when its next one begins.
     pub(crate) setting_requests: SettingRequests,
@@ -86,6 +87,27 @@ impl CatalogLookup {
 
     pub(super) fn identity(&self) -> Identity {
         self.statement_context.identity()
+    }
+
+    pub(super) fn search_path(&self) -> &SearchPath {
+        &self.statement_context.search_path
+    }
+
+    /// The relation of this name; without a namespace, the first one on the search path.
+    pub(super) fn relation_named(&self, namespace: Option<&str>, name: &str) -> Option<&Relation> {
+        match namespace {
+            Some(namespace) => self.objects.relation_named(namespace, name),
+            None => {
+                let mut path = self.search_path().all();
+                path.find_map(|namespace| self.objects.relation_named(namespace, name))
+            }
+        }
+    }
+
+    /// True if the unqualified name finds the relation.
+    pub(super) fn is_visible(&self, relation: &Relation) -> bool {
+        let found = self.relation_named(None, &relation.name);
+        found.is_some_and(|found| found.oid == relation.oid)
     }
 
     /// A role's name, as `pg_get_userbyid` returns it.

@@ -51,12 +51,20 @@ pub(crate) struct Key {
     sql: Arc<str>,
     parameters: Arc<[FieldRef]>,
     role: RoleId,
+    /// The setting `search_path`; `None` for the initial one.
+    search_path: Option<Arc<str>>,
 }
 
 impl Key {
     /// `None` if the statement's text is too long for the cache.
-    pub(crate) fn new(sql: &Arc<str>, parameters: &[FieldRef], role: RoleId) -> Option<Key> {
-        let key = || Key { sql: Arc::clone(sql), parameters: parameters.into(), role };
+    pub(crate) fn new(
+        sql: &Arc<str>,
+        parameters: &[FieldRef],
+        role: RoleId,
+        search_path: Option<&Arc<str>>,
+    ) -> Option<Key> {
+        let search_path = search_path.cloned();
+        let key = || Key { sql: Arc::clone(sql), parameters: parameters.into(), role, search_path };
         (sql.len() <= TEXT_MAX).then(key)
     }
 }

@@ -72,7 +72,8 @@ impl Session {
     }
 
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
-        Key::new(sql, parameters, self.settings.identity.current)
+        let settings = &self.settings;
+        Key::new(sql, parameters, settings.identity.current, settings.search_path())
     }
 
     async fn run_kept(

@@ -14,12 +14,12 @@ use thalweg_execution::planning::{is_long, too_many_abandoned};
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::with_room;
 use thalweg_functions::statement_time::begin_statement;
-use thalweg_txn::Transaction;
+use thalweg_txn::{Catalog, Transaction};
 use thalweg_types::Result;
 use thalweg_values::errors::from_datafusion;
 
 use super::Session;
-use crate::catalog::{SettingRequests, StatementContext};
+use crate::catalog::{SearchPath, SettingRequests, StatementContext};
 use crate::database::Database;
 use crate::planner::Planner;
 use crate::statement::{Execution, Scope, Settings, plan_text};
@@ -45,6 +45,7 @@ struct SessionParts {
     form: RowForm,
     in_block: bool,
     has_looked: bool,
+    search_path: Arc<SearchPath>,
     cancels: Cancels,
 }
 
@@ -70,7 +71,7 @@ impl SessionParts {
                 goes_ahead: !self.in_block,
             };
             let work = self.cancels.heard_by(work(&mut execution));
-            caught(with_room(work)).await
+            self.search_path.scope(caught(with_room(work))).await
         };
         Done { result, planner: self.planner, settings: self.settings }
     }
@@ -198,9 +199,11 @@ impl Session {
         transaction: Transaction,
         sql: &str,
     ) -> Result<SessionParts> {
+        let search_path = Arc::new(self.search_path(transaction.catalog()));
         let statement_context = StatementContext {
             database: Arc::clone(&self.database.shared),
             settings: self.settings.clone(),
+            search_path: Arc::clone(&search_path),
             facts: Arc::clone(&self.facts),
             setting_requests: Arc::clone(&self.setting_requests),
         };
@@ -222,7 +225,15 @@ impl Session {
             form: self.form.clone(),
             in_block: self.block.is_some(),
             has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
+            search_path,
             cancels: self.cancels.heard(),
         })
+    }
+
+    /// The namespaces in which the session finds unqualified names.
+    fn search_path(&self, catalog: &Catalog) -> SearchPath {
+        let role = catalog.roles().get(self.settings.identity.current);
+        let role = role.map(|role| role.name.as_str());
+        SearchPath::new(self.settings.search_path().map(AsRef::as_ref), role, catalog)
     }
 }

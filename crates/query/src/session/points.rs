@@ -29,6 +29,12 @@ impl Session {
         looked.transpose()
     }
 
+    /// The point statement of a prepared one, if it holds on the session's search path.
+    pub(super) fn point_of<'p>(&self, prepared: &'p Prepared) -> Option<&'p Point> {
+        let search_path = self.settings.search_path().map(AsRef::as_ref);
+        prepared.point_for(search_path, self.settings.identity.current)
+    }
+
     /// The row of a prepared query for one row that a worker holds. `None` if another route must
     /// run it.
     pub(super) async fn ask_for_row(
@@ -39,7 +45,7 @@ impl Session {
         if !self.database.shared.cluster().is_present() {
             return Ok(None);
         }
-        let Some(point) = prepared.point() else { return Ok(None) };
+        let Some(point) = self.point_of(prepared) else { return Ok(None) };
         let Some(transaction) = self.visibility() else { return Ok(None) };
         // The transaction's own changes to rows and tables need a plan.
         let catalog = transaction.catalog();
@@ -68,7 +74,7 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
-        let Some(point) = prepared.point() else { return Ok(None) };
+        let Some(point) = self.point_of(prepared) else { return Ok(None) };
         // The general route reports the error.
         if self.settings.modes().read_only {
             return Ok(None);

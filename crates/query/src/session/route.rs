@@ -27,6 +27,7 @@ use thalweg_types::Result;
 use super::Session;
 use crate::locks;
 use crate::outcome::{Copy, Outcome};
+use crate::point::Point;
 use crate::prepared::Prepared;
 use crate::statement;
 
@@ -56,8 +57,13 @@ pub enum Route {
 
 impl Route {
     /// The first route to try for a prepared statement with this number of values.
-    fn of_prepared(prepared: &Prepared, values: usize, is_gateway: bool) -> Route {
-        let point = prepared.point().filter(|_| prepared.parameters().len() == values);
+    fn of_prepared(
+        prepared: &Prepared,
+        point: Option<&Point>,
+        values: usize,
+        is_gateway: bool,
+    ) -> Route {
+        let point = point.filter(|_| prepared.parameters().len() == values);
         match point {
             Some(point) if point.writes() => Route::Point,
             Some(_) if is_gateway => Route::WorkerRow,
@@ -132,8 +138,9 @@ impl Session {
         values: &[ScalarValue],
     ) -> Result<Result<Outcome>, Route> {
         let is_gateway = self.database.shared.cluster().is_present();
-        let route = Route::of_prepared(prepared, values.len(), is_gateway);
-        let point = prepared.point().filter(|point| !point.writes());
+        let point = self.point_of(prepared);
+        let route = Route::of_prepared(prepared, point, values.len(), is_gateway);
+        let point = point.filter(|point| !point.writes());
         match (route, point) {
             (Route::Point | Route::IndexRange, Some(point)) => {
                 match self.look_up(prepared, point, values) {

@@ -32,8 +32,8 @@ use crate::plan;
 
 pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Result<Outcome> {
     let outcome = Outcome::command("ALTER TABLE");
-    let name = QualifiedName::of(&alter.name)?;
     let catalog = execution.names.catalog();
+    let name = QualifiedName::existing(&catalog, &alter.name)?;
     if alter.if_exists && catalog.object(&name.namespace, &name.name).is_none() {
         let notice = format!("relation \"{}\" does not exist, skipping", name.name);
         return Ok(outcome.with_notice(notice));

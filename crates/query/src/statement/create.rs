@@ -2,20 +2,23 @@
 
 mod definition;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::ops::ControlFlow;
 
 use arrow::datatypes::Schema;
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, CreateView, Ident, Query, SchemaName, SetExpr, Value,
+    CreateTable, CreateView, Ident, ObjectNamePart, Query, SchemaName, SetExpr, Value, Visit,
+    Visitor, visit_relations_mut,
 };
 use futures::StreamExt;
-use thalweg_txn::{CatalogChange, ExternalTable, Object, View, name_taken};
+use thalweg_txn::{Catalog, CatalogChange, ExternalTable, Object, View, name_taken};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 use thalweg_values::types::{display_name, from_field};
 
 use super::target::QualifiedName;
 use super::{Execution, Shaper, Target, ast_tools, folded};
+use crate::catalog::SearchPath;
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -31,7 +34,7 @@ pub(super) use definition::{
 const COLUMNS_MAX: usize = 1_600;
 
 pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -> Result<Outcome> {
-    let name = QualifiedName::of(&create.name)?;
+    let name = QualifiedName::to_create(&create.name)?;
     let catalog = execution.names.catalog();
     if let Some(object) = catalog.object(&name.namespace, &name.name) {
         if create.if_not_exists {
@@ -154,8 +157,8 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
     if create.materialized {
         return Err(Error::unsupported("CREATE MATERIALIZED VIEW"));
     }
-    let name = QualifiedName::of(&create.name)?;
-    let query = create.query.to_string();
+    let name = QualifiedName::to_create(&create.name)?;
+    let query = qualified(&execution.names.catalog(), &create.query).to_string();
     let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
     // An invalid view is refused now, not when it is used.
     let planned =
@@ -193,6 +196,44 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
     Ok(Outcome::command("CREATE VIEW"))
 }
 
+/// A view's query, with the namespaces that its unqualified names find now. On the initial path the
+/// query stays as it is, because views are read with that path.
+fn qualified(catalog: &Catalog, query: &Query) -> Query {
+    let mut query = query.clone();
+    let path = SearchPath::current();
+    if path.is_initial() {
+        return query;
+    }
+    let mut ctes = CteNames::default();
+    let _ = Visit::visit(&query, &mut ctes);
+    let _ = visit_relations_mut(&mut query, |name| {
+        if let [part] = name.0.as_slice()
+            && let Some(ident) = part.as_ident().map(folded)
+            && !ctes.0.contains(&ident)
+            && let Some(namespace) = path.holder(catalog, &ident)
+        {
+            let namespace = Ident::with_quote('"', namespace);
+            name.0.insert(0, ObjectNamePart::Identifier(namespace));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    query
+}
+
+/// The names of the `WITH` queries anywhere in a query.
+#[derive(Default)]
+struct CteNames(HashSet<String>);
+
+impl Visitor for CteNames {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.0.extend(ctes.map(|cte| folded(&cte.alias.name)));
+        ControlFlow::Continue(())
+    }
+}
+
 pub(super) fn namespace(
     execution: &mut Execution<'_>,
     name: &SchemaName,
@@ -214,7 +255,7 @@ pub(super) async fn external_table(
     execution: &mut Execution<'_>,
     create: &CreateExternalTable,
 ) -> Result<Outcome> {
-    let name = QualifiedName::of(&create.name)?;
+    let name = QualifiedName::to_create(&create.name)?;
     let exists = execution.names.catalog().object(&name.namespace, &name.name).is_some();
     if exists && create.if_not_exists {
         let notice = format!("relation \"{}\" already exists, skipping", name.name);

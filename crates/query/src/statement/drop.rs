@@ -17,11 +17,15 @@ pub(super) fn run(
 ) -> Result<Outcome> {
     let mut notices = Vec::new();
     for name in names {
-        let name = QualifiedName::of(name)?;
+        let existing = || QualifiedName::existing(&execution.names.catalog(), name);
         let dropped = match kind {
-            ObjectType::Table | ObjectType::View => drop_object(execution, kind, &name),
-            ObjectType::Index => index::drop(execution, &name),
-            ObjectType::Schema => drop_namespace(execution, &name.name, cascade),
+            ObjectType::Table | ObjectType::View => {
+                existing().and_then(|name| drop_object(execution, kind, &name))
+            }
+            ObjectType::Index => existing().and_then(|name| index::drop(execution, &name)),
+            ObjectType::Schema => {
+                drop_namespace(execution, &QualifiedName::of(name)?.name, cascade)
+            }
             other => return Err(Error::unsupported(format!("DROP {other}"))),
         };
         match dropped {

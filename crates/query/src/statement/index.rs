@@ -25,7 +25,7 @@ pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> R
     let outcome = Outcome::command("CREATE INDEX");
     reject_unsupported(create)?;
     let catalog = execution.names.catalog();
-    let table = QualifiedName::of(&create.table_name)?;
+    let table = QualifiedName::existing(&catalog, &create.table_name)?;
     if let other @ (Object::View(_) | Object::External(_)) = table.find(&catalog)? {
         let message = format!("cannot create index on relation \"{}\"", table.name);
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
@@ -226,8 +226,8 @@ pub(super) fn rename(
     operation: &AlterIndexOperation,
 ) -> Result<Outcome> {
     let AlterIndexOperation::RenameIndex { index_name } = operation;
-    let (name, new) = (QualifiedName::of(name)?, own_name(index_name)?);
     let catalog = execution.names.catalog();
+    let (name, new) = (QualifiedName::existing(&catalog, name)?, own_name(index_name)?);
     let table = match catalog.table_of_index(&name.namespace, &name.name) {
         Some(entry) => Some(entry.schema.as_ref()),
         None => constraint_named(&catalog, &name.namespace, &name.name),

@@ -28,7 +28,7 @@ pub(super) fn comment(
             Target::find(&catalog, &table)?.position(&folded(column))?;
         }
         CommentObject::Table | CommentObject::View => {
-            QualifiedName::of(name)?.find(&catalog)?;
+            QualifiedName::existing(&catalog, name)?.find(&catalog)?;
         }
         CommentObject::Schema | CommentObject::Database => {}
         other => return Err(Error::unsupported(format!("COMMENT ON {other}"))),

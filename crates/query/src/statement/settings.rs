@@ -36,6 +36,8 @@ pub(crate) struct Settings {
     times: [u64; TIMES.len()],
     /// Memory limit of a statement in bytes; 0 for none.
     query_memory: usize,
+    /// The setting `search_path`; `None` for the initial one.
+    search_path: Option<Arc<str>>,
     /// The values of settings of a definition that were set, by their keys, as
     /// [`values::read`] returns them. Values with a field of their own are not among them.
     stored: Arc<BTreeMap<&'static str, String>>,
@@ -103,6 +105,7 @@ impl Settings {
             defaults,
             times: [0; TIMES.len()],
             query_memory: 0,
+            search_path: None,
             stored: Arc::default(),
             opening: Arc::default(),
             default_modes: Modes::default(),
@@ -121,6 +124,11 @@ impl Settings {
     /// Memory limit of a statement for sorting, joining and grouping, in bytes.
     pub(crate) fn query_memory(&self) -> Option<usize> {
         (self.query_memory > 0).then_some(self.query_memory)
+    }
+
+    /// The setting `search_path`; `None` for the initial one.
+    pub(crate) fn search_path(&self) -> Option<&Arc<str>> {
+        self.search_path.as_ref()
     }
 
     pub(crate) fn time(&self, name: &str) -> Option<Duration> {
@@ -318,6 +326,10 @@ impl Settings {
             key => {
                 if key == QUERY_MEMORY {
                     self.query_memory = checks::memory_bytes(&value).unwrap_or_default();
+                }
+                if key == "search_path" {
+                    let is_initial = value == definition.initial;
+                    self.search_path = (!is_initial).then(|| value.as_str().into());
                 }
                 Arc::make_mut(&mut self.stored).insert(key, value);
             }

@@ -3,13 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
-use thalweg_txn::{
-    Catalog, DEFAULT_NAMESPACE, Object, Privileges, TableEntry, no_namespace, no_table,
-};
+use thalweg_txn::{Catalog, Object, Privileges, TableEntry, no_namespace, no_table};
 use thalweg_types::{Error, Result, SqlState, TableId, TableSchema};
 
 use super::{Execution, folded};
-use crate::catalog::DATABASE;
+use crate::catalog::{DATABASE, SearchPath};
 
 /// A name with its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +25,8 @@ impl QualifiedName {
         }
         match parts.as_slice() {
             [name] => {
-                Ok(QualifiedName { namespace: DEFAULT_NAMESPACE.to_owned(), name: name.clone() })
+                let namespace = SearchPath::current().target().unwrap_or_default().to_owned();
+                Ok(QualifiedName { namespace, name: name.clone() })
             }
             [namespace, name] => {
                 Ok(QualifiedName { namespace: namespace.clone(), name: name.clone() })
@@ -39,7 +38,37 @@ impl QualifiedName {
         }
     }
 
+    /// The name of an object that exists, or is missing: an unqualified name is looked up on the
+    /// search path.
+    pub(crate) fn existing(catalog: &Catalog, name: &ObjectName) -> Result<QualifiedName> {
+        let mut qualified = QualifiedName::of(name)?;
+        if name.0.len() == 1 {
+            let path = SearchPath::current();
+            let target = path.target().filter(|target| catalog.has_namespace(target));
+            let holder = path.holder(catalog, &qualified.name).or(target);
+            qualified.namespace = holder.unwrap_or_default().to_owned();
+        }
+        Ok(qualified)
+    }
+
+    /// The name of an object to create.
+    ///
+    /// # Errors
+    /// 3F000 if it has no namespace and the search path has none either.
+    pub(crate) fn to_create(name: &ObjectName) -> Result<QualifiedName> {
+        let qualified = QualifiedName::of(name)?;
+        if qualified.namespace.is_empty() {
+            let message = "no schema has been selected to create in";
+            return Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message));
+        }
+        Ok(qualified)
+    }
+
     pub(crate) fn find<'a>(&self, catalog: &'a Catalog) -> Result<&'a Object> {
+        // No namespace on the search path has the object.
+        if self.namespace.is_empty() {
+            return Err(no_table(&self.name));
+        }
         if !catalog.has_namespace(&self.namespace) {
             return Err(no_namespace(&self.namespace));
         }
@@ -55,7 +84,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn find(catalog: &Catalog, name: &ObjectName) -> Result<Target> {
-        let name = QualifiedName::of(name)?;
+        let name = QualifiedName::existing(catalog, name)?;
         match name.find(catalog)? {
             Object::Table(entry) => Ok(Target { entry: entry.clone() }),
             other => {

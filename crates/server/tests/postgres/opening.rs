@@ -66,6 +66,31 @@ async fn options_may_hold_spaces() {
     assert_eq!(raw.sql("SHOW application_name").await, r"T D(a b\c) C(SHOW) Z(I)");
 }
 
+/// `RESET` and `DISCARD ALL` restore the values that the client sent when it connected.
+#[tokio::test(flavor = "multi_thread")]
+async fn resets_restore_the_settings_of_the_beginning() {
+    let server = server().await;
+    let mut raw = Raw::open(&server).await;
+    let options = "-c statement_timeout=50s -c search_path=a,public";
+    let settings = [("user", EVE), ("application_name", "first"), ("options", options)];
+    raw.send(&[hello(&settings)]).await;
+    raw.begin().await;
+    for (sql, expected) in [
+        ("SHOW statement_timeout", "T D(50s) C(SHOW) Z(I)"),
+        ("SHOW search_path", "T D(a,public) C(SHOW) Z(I)"),
+        ("SET statement_timeout = '9s'", "C(SET) Z(I)"),
+        ("SET application_name = 'second'", "C(SET) S(application_name=second) Z(I)"),
+        ("RESET statement_timeout", "C(RESET) Z(I)"),
+        ("SHOW statement_timeout", "T D(50s) C(SHOW) Z(I)"),
+        ("SET search_path = public", "C(SET) Z(I)"),
+        ("DISCARD ALL", "C(DISCARD ALL) S(application_name=first) Z(I)"),
+        ("SHOW search_path", "T D(a,public) C(SHOW) Z(I)"),
+        ("SET log_connections = on", "E(55P02) Z(I)"),
+    ] {
+        assert_eq!(raw.ask(&[query(sql)]).await, expected, "{sql}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn first_messages_that_are_none_are_refused() {
     let server = server().await;

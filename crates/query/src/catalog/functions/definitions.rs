@@ -63,7 +63,7 @@ fn index(call: &Call<'_>) -> Result<Value> {
     Ok(match call.number(1).filter(|_| call.count() > 1).unwrap_or(0) {
         0 => {
             let is_short = call.flag(2) == Some(true)
-                && relation.is_some_and(|relation| relation.is_visible());
+                && relation.is_some_and(|relation| call.lookup.is_visible(relation));
             definitions::index(table, index, !is_short).into()
         }
         place => {
@@ -129,7 +129,7 @@ fn procedure(call: &Call<'_>) -> Option<&'static Procedure> {
 }
 
 fn result(procedure: &Procedure, call: &Call<'_>) -> String {
-    let result = format_type(&call.lookup.objects, procedure.result, None);
+    let result = format_type(call.lookup, procedure.result, None);
     if procedure.returns_set { format!("SETOF {result}") } else { result }
 }
 
@@ -137,7 +137,7 @@ fn arguments(call: &Call<'_>) -> Result<Value> {
     let Some(procedure) = procedure(call) else { return Ok(Value::Null) };
     let last = procedure.arguments.len().wrapping_sub(1);
     let types = procedure.arguments.iter().enumerate().map(|(place, oid)| {
-        let name = format_type(&call.lookup.objects, *oid, None);
+        let name = format_type(call.lookup, *oid, None);
         let is_variadic = procedure.variadic != 0 && place == last;
         if is_variadic { format!("VARIADIC {name}") } else { name }
     });

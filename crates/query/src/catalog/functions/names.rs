@@ -5,8 +5,9 @@ use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::system_types::{Registered, SystemType, named_type_oid};
 
 use super::define::{Call, Definition, Returns};
+use crate::catalog::CatalogLookup;
 use crate::catalog::definitions::{name_parts, quoted};
-use crate::catalog::objects::{Objects, PG_CATALOG, ROW_ARRAYS, ROW_TYPES, Relation};
+use crate::catalog::objects::{PG_CATALOG, ROW_ARRAYS, ROW_TYPES, Relation};
 use crate::catalog::pg_catalog::Procedures;
 use crate::catalog::pg_catalog::procedures::Procedure;
 use crate::catalog::pg_catalog::rows::Value;
@@ -33,7 +34,7 @@ pub(super) fn functions() -> Vec<Definition> {
     let mut functions = vec![
         Definition::new("format_type", 2..=2, Returns::Text, |call| {
             let Some(oid) = call.number(0) else { return Ok(Value::Null) };
-            Ok(format_type(&call.lookup.objects, oid, call.number(1)).into())
+            Ok(format_type(call.lookup, oid, call.number(1)).into())
         })
         .takes_null(),
         registered_name(),
@@ -83,11 +84,11 @@ pub(super) fn resolve(kind: Registered, text: &str, call: &Call<'_>) -> Result<i
     let missing =
         |state, what: &str| Err(Error::new(state, format!("{what} \"{text}\" does not exist")));
     match kind {
-        Registered::Class => match call.lookup.objects.relation_named(namespace, name) {
+        Registered::Class => match call.lookup.relation_named(namespace, name) {
             Some(relation) => Ok(relation.oid),
             None => missing(SqlState::UNDEFINED_TABLE, "relation"),
         },
-        Registered::Type => match type_number(text, namespace, name, &call.lookup.objects) {
+        Registered::Type => match type_number(text, namespace, name, call.lookup) {
             Some(oid) => Ok(oid),
             None => missing(SqlState::UNDEFINED_OBJECT, "type"),
         },
@@ -114,7 +115,12 @@ pub(super) fn resolve(kind: Registered, text: &str, call: &Call<'_>) -> Result<i
 const COLLATIONS: [(i64, &str); 2] = [(100, "default"), (950, "C")];
 
 /// A type by PostgreSQL's internal name, by a table's name, or by its SQL name.
-fn type_number(text: &str, namespace: Option<&str>, name: &str, objects: &Objects) -> Option<i64> {
+fn type_number(
+    text: &str,
+    namespace: Option<&str>,
+    name: &str,
+    lookup: &CatalogLookup,
+) -> Option<i64> {
     if namespace.is_none_or(|namespace| namespace == PG_CATALOG)
         && let Some(base) = BASE.iter().find(|base| base.name == name)
     {
@@ -124,7 +130,7 @@ fn type_number(text: &str, namespace: Option<&str>, name: &str, objects: &Object
         Some(item) => (item, true),
         None => (name, false),
     };
-    let relation = objects.relation_named(namespace, item).filter(|found| found.has_row_type());
+    let relation = lookup.relation_named(namespace, item).filter(|found| found.has_row_type());
     if let Some(relation) = relation {
         return Some(relation.oid + if is_array { ROW_ARRAYS } else { ROW_TYPES });
     }
@@ -171,8 +177,10 @@ pub(in crate::catalog) fn shown(kind: Registered, oid: i64, call: &Call<'_>) -> 
     }
     let objects = call.lookup.objects.as_ref();
     let name = match kind {
-        Registered::Class => objects.relation(oid).map(relation_name),
-        Registered::Type => match format_type(objects, oid, None) {
+        Registered::Class => {
+            objects.relation(oid).map(|relation| relation_name(relation, call.lookup))
+        }
+        Registered::Type => match format_type(call.lookup, oid, None) {
             unknown if unknown == UNKNOWN_TYPE => None,
             known => Some(known),
         },
@@ -180,7 +188,7 @@ pub(in crate::catalog) fn shown(kind: Registered, oid: i64, call: &Call<'_>) -> 
             Procedures::get().numbered(oid).map(|procedure| quoted(procedure.name))
         }
         Registered::ProcedureWithArguments => {
-            Procedures::get().numbered(oid).map(|procedure| signature(procedure, objects))
+            Procedures::get().numbered(oid).map(|procedure| signature(procedure, call.lookup))
         }
         Registered::Namespace => objects.namespace_name(oid).map(quoted),
         Registered::Role => {
@@ -196,13 +204,13 @@ pub(in crate::catalog) fn shown(kind: Registered, oid: i64, call: &Call<'_>) -> 
     name.unwrap_or_else(|| oid.to_string())
 }
 
-fn signature(procedure: &Procedure, objects: &Objects) -> String {
-    let arguments = procedure.arguments.iter().map(|oid| format_type(objects, *oid, None));
+fn signature(procedure: &Procedure, lookup: &CatalogLookup) -> String {
+    let arguments = procedure.arguments.iter().map(|oid| format_type(lookup, *oid, None));
     format!("{}({})", quoted(procedure.name), arguments.collect::<Vec<_>>().join(","))
 }
 
-fn relation_name(relation: &Relation) -> String {
-    match relation.is_visible() {
+fn relation_name(relation: &Relation, lookup: &CatalogLookup) -> String {
+    match lookup.is_visible(relation) {
         true => quoted(&relation.name),
         false => format!("{}.{}", quoted(&relation.namespace), quoted(&relation.name)),
     }
@@ -212,7 +220,7 @@ const UNKNOWN_TYPE: &str = "???";
 
 /// A type's SQL name, with its length or digits if there are any.
 pub(in crate::catalog) fn format_type(
-    objects: &Objects,
+    lookup: &CatalogLookup,
     oid: i64,
     modifier: Option<i64>,
 ) -> String {
@@ -222,7 +230,7 @@ pub(in crate::catalog) fn format_type(
     if let Some(base) = BASE.iter().find(|base| base.oid == oid) {
         // Vector types have items too, but names of their own.
         if base.item != 0 && base.name.starts_with('_') {
-            return format!("{}[]", format_type(objects, base.item, modifier));
+            return format!("{}[]", format_type(lookup, base.item, modifier));
         }
         return base_type_name(base.name, modifier);
     }
@@ -230,8 +238,8 @@ pub(in crate::catalog) fn format_type(
         ROW_ARRAYS.. => (oid - ROW_ARRAYS, "[]"),
         _ => (oid - ROW_TYPES, ""),
     };
-    match objects.relation(relation) {
-        Some(relation) => format!("{}{suffix}", relation_name(relation)),
+    match lookup.objects.relation(relation) {
+        Some(relation) => format!("{}{suffix}", relation_name(relation, lookup)),
         None => UNKNOWN_TYPE.to_owned(),
     }
 }

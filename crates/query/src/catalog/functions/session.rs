@@ -4,7 +4,6 @@ use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::system_types::SystemType;
 
 use super::define::{Answer, Call, Definition, Returns};
-use crate::catalog::objects::PG_CATALOG;
 use crate::catalog::pg_catalog::rows::Value;
 use crate::server_context::End;
 use crate::statement::{Scope, unrecognized};
@@ -21,9 +20,15 @@ pub(super) fn functions() -> Vec<Definition> {
     let oid = Returns::System(SystemType::Oid);
     vec![
         define("current_schemas", 1..=1, Returns::ListOf(SystemType::Name), |call| {
-            let system = call.flag(0).unwrap_or(false).then_some(PG_CATALOG);
-            let path = system.into_iter().chain([thalweg_txn::DEFAULT_NAMESPACE]);
-            Ok(path.collect::<Vec<&'static str>>().into())
+            let path = call.lookup.search_path();
+            Ok(match call.flag(0) {
+                Some(true) => path.all().map(str::to_owned).collect::<Vec<String>>().into(),
+                _ => path.named().to_vec().into(),
+            })
+        }),
+        // This replaces a constant of the same name.
+        define("current_schema", 0..=0, Returns::Text, |call| {
+            Ok(call.lookup.search_path().target().map(str::to_owned).into())
         }),
         define("current_setting", 1..=2, Returns::Text, current_setting),
         define("set_config", 3..=3, Returns::Text, set_config).takes_null(),

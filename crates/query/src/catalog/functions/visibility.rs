@@ -52,7 +52,7 @@ pub(super) fn functions() -> Vec<Definition> {
 
 fn table_is_visible(call: &Call<'_>) -> Result<Value> {
     let relation = call.number(0).and_then(|oid| call.lookup.objects.relation(oid));
-    Ok(relation.map(|relation| relation.is_visible()).into())
+    Ok(relation.map(|relation| call.lookup.is_visible(relation)).into())
 }
 
 fn type_is_visible(call: &Call<'_>) -> Result<Value> {
@@ -64,5 +64,6 @@ fn type_is_visible(call: &Call<'_>) -> Result<Value> {
         ROW_ARRAYS.. => oid - ROW_ARRAYS,
         _ => oid - ROW_TYPES,
     };
-    Ok(call.lookup.objects.relation(relation).map(|relation| relation.is_visible()).into())
+    let relation = call.lookup.objects.relation(relation);
+    Ok(relation.map(|relation| call.lookup.is_visible(relation)).into())
 }

@@ -92,7 +92,7 @@ pub(super) fn objects_of(
 }
 
 fn relation(catalog: &Catalog, name: &ObjectName) -> Result<Securable> {
-    let name = QualifiedName::of(name)?;
+    let name = QualifiedName::existing(catalog, name)?;
     name.find(catalog)?;
     Ok(Securable::Relation { namespace: name.namespace, name: name.name })
 }

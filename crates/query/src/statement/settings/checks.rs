@@ -5,6 +5,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::Setter;
 use super::definitions::Definition;
 use super::values::{self, invalid, invalid_value};
+use crate::catalog::split_search_path;
 
 const CANT_CHANGE: SqlState = SqlState("55P02");
 const INVALID_NAME: SqlState = SqlState("42602");
@@ -24,12 +25,8 @@ const FIXED: [&str; 10] = [
 ];
 
 /// Accepted spellings of values, in lower case.
-const SPELLINGS: [(&str, &[&str]); 3] = [
+const SPELLINGS: [(&str, &[&str]); 2] = [
     ("datestyle", &["iso", "iso, mdy", "iso, ymd", "iso, dmy"]),
-    (
-        "search_path",
-        &["\"$user\", public", "public", "\"$user\",public", "$user, public", "public, pg_catalog"],
-    ),
     ("timezone", &["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"]),
 ];
 
@@ -118,6 +115,9 @@ pub(super) fn read(definition: &Definition, value: &str) -> Result<String> {
                 .with_hint("Floating-point values are always written with all their digits."))
         }
         "seed" => Err(Error::unsupported("a seed of random numbers")),
+        "search_path" if split_search_path(value).is_none() => {
+            Err(invalid_value(name, value).with_detail("List syntax is invalid."))
+        }
         "role" | "session_authorization" => Err(Error::unsupported(format!("{key} here"))),
         super::QUERY_MEMORY => memory(name, value),
         _ => Ok(stored),
