@@ -24,6 +24,10 @@ pub(crate) const UNQUALIFIED: &str = "search_path.public";
 /// An element of the setting that stands for the namespace of the current role.
 const OF_USER: &str = "$user";
 
+/// The relations in `pg_catalog` that PostgreSQL lacks begin with this. A table of an application
+/// may have such a name, and is found first.
+const OWN_PREFIX: &str = "thalweg_";
+
 tokio::task_local! {
     /// The path of the statement that is being planned.
     static CURRENT: Arc<SearchPath>;
@@ -89,6 +93,14 @@ impl SearchPath {
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         let implicit = self.has_implicit.then_some(PG_CATALOG);
         implicit.into_iter().chain(self.names.iter().map(String::as_str))
+    }
+
+    /// The namespaces in the order in which an unqualified name of a relation is looked up.
+    pub(crate) fn of_relation(&self, name: &str) -> impl Iterator<Item = &str> {
+        let is_own = name.starts_with(OWN_PREFIX);
+        let implicit = |is_here: bool| (self.has_implicit && is_here).then_some(PG_CATALOG);
+        let names = self.names.iter().map(String::as_str);
+        implicit(!is_own).into_iter().chain(names).chain(implicit(is_own))
     }
 
     /// The namespaces in their order, as the setting names them.
@@ -178,7 +190,7 @@ impl Unqualified {
         let catalog = self.session.catalog();
         let path = SearchPath::current();
         let session = || Arc::clone(&self.session);
-        for namespace in path.all() {
+        for namespace in path.of_relation(name) {
             if namespace == PG_CATALOG {
                 if pg_catalog::exists(name) {
                     return Some(Arc::new(PgCatalog { session: session() }));
@@ -258,6 +270,9 @@ mod tests {
         assert_eq!(all("public, pg_catalog"), "public pg_catalog");
         assert_eq!(all("information_schema"), "pg_catalog information_schema");
         assert_eq!(all(""), "pg_catalog");
+        let found = path("public");
+        assert_eq!(found.of_relation("t").collect::<Vec<_>>(), ["pg_catalog", "public"]);
+        assert_eq!(found.of_relation("thalweg_t").collect::<Vec<_>>(), ["public", "pg_catalog"]);
         assert_eq!(path("").target(), None);
         assert!(path("$user,public").is_initial() && !path("").is_initial());
     }

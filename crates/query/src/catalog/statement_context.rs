@@ -98,7 +98,7 @@ impl CatalogLookup {
         match namespace {
             Some(namespace) => self.objects.relation_named(namespace, name),
             None => {
-                let mut path = self.search_path().all();
+                let mut path = self.search_path().of_relation(name);
                 path.find_map(|namespace| self.objects.relation_named(namespace, name))
             }
         }
