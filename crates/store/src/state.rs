@@ -247,6 +247,15 @@ impl TableState {
         number
     }
 
+    /// Adds the private chunks of a clone of an older version. The cost depends on their number, not
+    /// on that of their rows.
+    pub(crate) fn take_private_of(&mut self, older: &TableState) {
+        assert_eq!(self.keys.len(), older.keys.len(), "the table's keys have not changed");
+        self.private_keys = older.private_keys.clone();
+        let first = older.slots.partition_point(|slot| slot.number < PRIVATE_CHUNKS);
+        older.slots[first..].iter().for_each(|slot| self.insert(slot.clone()));
+    }
+
     pub(crate) fn slots(&self) -> &[Slot] {
         &self.slots
     }

@@ -36,10 +36,10 @@ pub(crate) fn apply(
 
 /// Checks that the tables that the transaction relies on still have the rows that it saw.
 fn check_relied_on(stage: &TransactionStage, write_set: &WriteSet) -> Result<()> {
-    for id in &write_set.relied_on {
+    for (id, seen) in &write_set.relied_on {
         // A missing table is reported when its changes are applied.
         let Some(writer) = stage.tables.get(id) else { continue };
-        if writer.changed > write_set.snapshot {
+        if writer.changed > *seen {
             return Err(changed_meanwhile(&writer.table.schema().name));
         }
     }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use thalweg_env::{Env, MemoryWatch, ThreadHandle};
@@ -29,6 +29,7 @@ use crate::progress::{NoProgress, Progress};
 use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
+use crate::row_locks::RowLocks;
 use crate::stage::{Inlet, Stage, inlet};
 use crate::stage_queues::{Receiver, Sender, channel};
 use crate::staging::{Staged, StagingArea};
@@ -94,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) storage: Arc<StorageHealth>,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) counters: Arc<Counters>,
+    /// Number of owners that have asked for row locks and not released all of them.
+    pub(crate) row_lock_terms: AtomicUsize,
 }
 
 /// A running database without SQL. Closes when dropped.
@@ -104,6 +107,7 @@ pub struct Engine {
     chores: Sender<Chore>,
     next_table_id: AtomicU32,
     next_role_id: AtomicU32,
+    next_lock_owner: AtomicU64,
     threads: Mutex<Vec<Box<dyn ThreadHandle>>>,
 }
 
@@ -166,6 +170,7 @@ impl Engine {
             )),
             staging: Arc::default(),
             counters: Arc::clone(&counters),
+            row_lock_terms: AtomicUsize::new(0),
             requests,
             log_bytes: Arc::new(AtomicU64::new(log_bytes)),
             // Recovery has made durable what it found.
@@ -189,6 +194,8 @@ impl Engine {
             memory: shared.options.memory.clone(),
             stopped: None,
             counters,
+            row_locks: RowLocks::default(),
+            parked: Vec::new(),
         };
         let transactions = Arc::new(Stage::new(Arc::clone(&shared.requests), transaction_stage));
         let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
@@ -207,6 +214,7 @@ impl Engine {
             chores,
             next_table_id,
             next_role_id,
+            next_lock_owner: AtomicU64::new(1),
             threads: Mutex::new(threads),
         })
     }
@@ -440,6 +448,10 @@ impl Drop for Engine {
         let _ = self.close();
     }
 }
+
+mod row_lock_term;
+
+pub use row_lock_term::RowLockTerm;
 
 type Writers = HashMap<TableId, Writer>;
 type States = HashMap<TableId, Arc<TableState>>;

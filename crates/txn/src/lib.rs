@@ -11,6 +11,7 @@ mod checkpoint;
 mod disk_stage;
 mod engine;
 mod keyed;
+mod lock_stage;
 mod log_status;
 mod maintenance;
 mod memory_budget;
@@ -20,6 +21,7 @@ mod progress;
 mod published;
 mod record;
 mod recovery;
+mod row_locks;
 mod stage;
 mod stage_queues;
 mod staging;
@@ -35,7 +37,7 @@ pub use catalog::{
     Secret, Securable, TableEntry, View, access_item, decode_changes, encode_changes, fingerprint,
     name_taken, no_namespace, no_role, no_table,
 };
-pub use engine::{Durability, Engine, Options};
+pub use engine::{Durability, Engine, Options, RowLockTerm};
 pub use keyed::{
     AcknowledgeRows, Failing, KeyedChange, KeyedRows, Patch, RowCheck, RowFailure, RowGroup,
     Written,
@@ -45,6 +47,7 @@ pub use parallel::prepare_index;
 pub use pipeline_metrics::{PipelineTotals, SYNC_MICROS, StageTotals};
 pub use progress::{NoProgress, Progress, Unit};
 pub use published::Snapshot;
+pub use row_locks::{LockOutcome, LockOwner, LockRequest, LockWait, TableLocks};
 pub use staging::Staged;
 pub use storage_health::{
     StorageChange, StorageFault, StorageHealth, StorageListener, StorageReason,

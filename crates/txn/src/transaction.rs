@@ -4,6 +4,7 @@
 //! copy of the state. Its changes stay private until its write set goes to the engine.
 
 mod overlay;
+mod read_committed;
 mod segments;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +12,12 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use thalweg_store::TableState;
-use thalweg_types::{Error, Result, RowId, TableId, TableSchema};
+use thalweg_types::{Error, Lsn, Result, RowId, TableId, TableSchema};
 
 use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange, table_is_gone};
 use crate::published::Snapshot;
+use crate::row_locks::LockOwner;
 use crate::staging::Staged;
 use crate::write_set::{RowChanges, WriteSet};
 use overlay::Overlay;
@@ -26,10 +28,16 @@ use segments::Segments;
 pub struct Transaction {
     snapshot: Snapshot,
     changes: Changes,
+    owner: Option<LockOwner>,
+    /// The row of the snapshot whose key a statement wanted to add again.
+    duplicate: Option<(TableId, RowId)>,
 }
 
-/// A transaction's changes at some point.
-pub struct Savepoint(Changes);
+/// A transaction's changes at some point, and its snapshot at that point.
+pub struct Savepoint {
+    snapshot: Snapshot,
+    changes: Changes,
+}
 
 /// Strength of a lock on rows that a transaction read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +54,9 @@ struct Changes {
     catalog_changes: Segments<CatalogChange>,
     /// Tables that this transaction created or altered.
     own: BTreeSet<TableId>,
-    /// Tables whose rows must be those of the snapshot when the transaction commits.
-    relied_on: BTreeSet<TableId>,
+    /// Tables whose rows must be those of a snapshot when the transaction commits, with the last
+    /// group of that snapshot.
+    relied_on: BTreeMap<TableId, Lsn>,
     tables: BTreeMap<TableId, Overlay>,
 }
 
@@ -59,13 +68,30 @@ impl Transaction {
             catalog: Arc::clone(snapshot.catalog()),
             catalog_changes: Segments::default(),
             own: BTreeSet::new(),
-            relied_on: BTreeSet::new(),
+            relied_on: BTreeMap::new(),
             tables: BTreeMap::new(),
         };
-        Transaction { snapshot, changes }
+        Transaction { snapshot, changes, owner: None, duplicate: None }
     }
 
-    /// The snapshot that the transaction began with, without its changes.
+    /// Names the holder of the row locks that do not exclude this transaction's changes.
+    #[must_use]
+    pub fn owned_by(self, owner: LockOwner) -> Transaction {
+        Transaction { owner: Some(owner), ..self }
+    }
+
+    /// Records that a statement fails because a row of the table has its key.
+    pub fn note_duplicate(&mut self, id: TableId, row: RowId) {
+        self.duplicate = (!TableState::is_private(row.chunk())).then_some((id, row));
+    }
+
+    /// The row of the snapshot that made a statement fail because of its key.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<(TableId, RowId)> {
+        self.duplicate
+    }
+
+    /// The snapshot that the transaction reads, without its changes.
     #[must_use]
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
@@ -164,7 +190,7 @@ impl Transaction {
     pub fn rely_on(&mut self, id: TableId) {
         // No other transaction knows a table that this one created.
         if self.snapshot.table(id).is_some() {
-            self.changes.relied_on.insert(id);
+            self.changes.relied_on.entry(id).or_insert(self.snapshot.lsn());
         }
     }
 
@@ -254,18 +280,27 @@ impl Transaction {
     /// Remembers the changes so far. The cost does not depend on their number.
     #[must_use]
     pub fn savepoint(&mut self) -> Savepoint {
-        Savepoint(self.changes.share())
+        Savepoint { snapshot: self.snapshot.clone(), changes: self.changes.share() }
     }
 
     /// A copy of the transaction for read-only use.
     #[must_use]
     pub fn share(&mut self) -> Transaction {
-        Transaction { snapshot: self.snapshot.clone(), changes: self.changes.share() }
+        let (snapshot, owner) = (self.snapshot.clone(), self.owner);
+        Transaction { snapshot, changes: self.changes.share(), owner, duplicate: None }
     }
 
-    /// Restores the changes of the savepoint, which can be used again.
+    /// The transaction as it was at a savepoint.
+    #[must_use]
+    pub fn at(savepoint: &Savepoint) -> Transaction {
+        let (snapshot, changes) = (savepoint.snapshot.clone(), savepoint.changes.clone());
+        Transaction { snapshot, changes, owner: None, duplicate: None }
+    }
+
+    /// Restores the changes and the snapshot of the savepoint, which can be used again.
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) {
-        self.changes = savepoint.0.clone();
+        self.snapshot = savepoint.snapshot.clone();
+        self.changes = savepoint.changes.clone();
     }
 
     /// All changes, encoded for the log.
@@ -291,6 +326,7 @@ impl Transaction {
         Ok(WriteSet {
             snapshot: self.snapshot.lsn(),
             relied_on: self.changes.relied_on.into_iter().collect(),
+            owner: self.owner,
             catalog: self.changes.catalog_changes.take(),
             tables,
         })

@@ -17,12 +17,14 @@ use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, DiskStage, PendingGroup, refused};
 use crate::keyed::{self, RowGroup, Written};
+use crate::lock_stage::Parked;
 use crate::maintenance::Chore;
 use crate::memory_budget;
 use crate::parallel::Threads;
 use crate::pipeline_metrics::Counters;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
+use crate::row_locks::{LockOutcome, LockOwner, LockRequest, RowLocks};
 use crate::stage::Stage;
 use crate::stage_queues::{Receiver, Sender, channel};
 use crate::waiter::Waiter;
@@ -39,6 +41,20 @@ pub(crate) enum Request {
         durability: Durability,
         acknowledge: Waiter<Written>,
     },
+    /// Takes row locks for a transaction block.
+    Lock {
+        request: LockRequest,
+        reply: Waiter<LockOutcome>,
+    },
+    /// Releases an owner's row locks except the first ones.
+    Unlock {
+        owner: LockOwner,
+        keep: usize,
+    },
+    /// Ends an owner's wait for a row lock.
+    GiveUp(LockOwner),
+    /// Asks if an owner waits for a row lock.
+    IsParked(LockOwner, Sender<bool>),
     /// Replaces a full chunk by its closed form, with the same rows and number.
     Swap {
         table: TableId,
@@ -103,6 +119,9 @@ pub(crate) struct TransactionStage {
     /// The error for which no more writes are accepted.
     pub(crate) stopped: Option<Error>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) row_locks: RowLocks,
+    /// Requests that wait for row locks, in the order of arrival.
+    pub(crate) parked: Vec<Parked>,
 }
 
 impl TransactionStage {
@@ -134,6 +153,8 @@ impl TransactionStage {
     pub(crate) fn is_quick(&self, request: &Request) -> bool {
         match request {
             Request::Rows { group, .. } => group.row_count() <= QUICK_ROWS_MAX,
+            Request::Lock { request, .. } => request.row_count() <= QUICK_ROWS_MAX,
+            Request::Unlock { .. } => self.parked.iter().all(Parked::is_quick),
             _ => false,
         }
     }
@@ -146,7 +167,7 @@ impl TransactionStage {
     }
 
     /// Processes a request. Breaks if it is a request to close.
-    fn carry_out(&mut self, request: Request) -> ControlFlow<()> {
+    pub(crate) fn carry_out(&mut self, request: Request) -> ControlFlow<()> {
         match request {
             Request::Commit { write_set, durability, acknowledge } => {
                 self.commit(write_set, durability, acknowledge);
@@ -154,6 +175,11 @@ impl TransactionStage {
             Request::Rows { group, durability, acknowledge } => {
                 self.write_rows(group, durability, acknowledge);
             }
+            Request::Lock { request, reply } => self.lock_rows(request, reply),
+            Request::Unlock { owner, keep } => self.unlock_rows(owner, keep),
+            Request::GiveUp(owner) => self.give_up(owner),
+            // The caller may have stopped waiting.
+            Request::IsParked(owner, reply) => drop(reply.send(self.is_parked(owner))),
             Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
             Request::Compact { table, built } => self.compact(table, built),
             Request::CloseFull => {
@@ -186,6 +212,13 @@ impl TransactionStage {
         {
             return acknowledge.tell(Err(error));
         }
+        if !self.row_locks.is_empty()
+            && let Some(blocker) = self.blocker_of(&write_set)
+        {
+            let owner = write_set.owner;
+            let request = Request::Commit { write_set, durability, acknowledge };
+            return self.park(owner, blocker, request);
+        }
         let lsn = self.lsn.next();
         let mut effects = GroupEffects::default();
         let mut encoder = GroupEncoder::default();
@@ -205,6 +238,12 @@ impl TransactionStage {
             && let Err(error) = self.check_memory()
         {
             return waiting.tell(Err(error));
+        }
+        if !self.row_locks.is_empty()
+            && let Some(blocker) = self.blocker_of_rows(&group)
+        {
+            let request = Request::Rows { group, durability, acknowledge: waiting };
+            return self.park(None, blocker, request);
         }
         let mut effects = GroupEffects::default();
         let mut encoder = GroupEncoder::default();
@@ -279,7 +318,8 @@ impl TransactionStage {
 
     fn compact(&mut self, id: TableId, built: Built) {
         let Some(Writer { table, .. }) = self.tables.get_mut(&id) else { return };
-        if self.stopped.is_some() {
+        // A lock is held on a row's id, which compaction would change.
+        if self.stopped.is_some() || self.row_locks.has_table(id) {
             return;
         }
         let sources: Vec<(u32, Vec<u8>)> =
@@ -366,7 +406,7 @@ impl TransactionStage {
         }
     }
 
-    fn send(&self, command: DiskCommand) {
+    pub(crate) fn send(&self, command: DiskCommand) {
         if let DiskCommand::Group(_) = &command {
             self.counters.disk.queued();
         }

@@ -7,6 +7,7 @@ use thalweg_store::{ClosedChunk, codec};
 use thalweg_types::{Lsn, RowId, TableId};
 
 use crate::catalog::CatalogChange;
+use crate::row_locks::LockOwner;
 use crate::staging::Staged;
 
 /// The changes of one transaction. Catalog changes come first, then each table's rows.
@@ -14,8 +15,10 @@ use crate::staging::Staged;
 pub struct WriteSet {
     /// The last group in the transaction's snapshot.
     pub snapshot: Lsn,
-    /// Tables whose rows no group after the snapshot may have changed.
-    pub relied_on: Vec<TableId>,
+    /// Tables whose rows no group after the given one may have changed.
+    pub relied_on: Vec<(TableId, Lsn)>,
+    /// The owner whose row locks do not exclude these changes.
+    pub owner: Option<LockOwner>,
     pub catalog: Vec<CatalogChange>,
     pub tables: Vec<TableChanges>,
 }

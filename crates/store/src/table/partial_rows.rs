@@ -11,6 +11,7 @@ use thalweg_types::{Error, Result, RowId};
 use super::Table;
 use crate::Chunk;
 use crate::cell::{KeyHashes, same_key};
+use crate::state::StateKey;
 
 impl Table {
     /// For each primary key, given as the key's columns in its order, the live row with it,
@@ -21,20 +22,35 @@ impl Table {
     pub fn holders(&self, columns: &[ArrayRef]) -> Result<Vec<Option<RowId>>> {
         let primary = self.primary_key(self.applied.keys())?;
         self.check_key(primary, columns)?;
+        Ok(self.holders_of(primary, columns))
+    }
+
+    /// Like [`holders`](Self::holders), for the key at this position among the keys of the table's
+    /// schema. `columns` are that key's columns.
+    ///
+    /// # Errors
+    /// If the columns do not match the key.
+    pub fn key_holders(&self, key: usize, columns: &[ArrayRef]) -> Result<Vec<Option<RowId>>> {
+        let key = self.applied.keys().get(key).ok_or_else(|| self.wrong_columns())?;
+        self.check_key(key, columns)?;
+        Ok(self.holders_of(key, columns))
+    }
+
+    fn holders_of(&self, key: &StateKey, columns: &[ArrayRef]) -> Vec<Option<RowId>> {
         let hashes = KeyHashes::new(columns);
-        let index = primary.index.read();
+        let index = key.index.read();
         let holder = |row: usize| {
             let same = |stored: RowId| {
-                same_key(columns, row, |column| self.cell(stored, primary.positions[column]))
+                same_key(columns, row, |column| self.cell(stored, key.positions[column]))
             };
             let found =
                 if hashes.is_null(row) { None } else { index.find(hashes.hashes[row], same) };
             found.filter(|found| !self.applied.is_dead(*found))
         };
-        Ok((0..hashes.hashes.len()).map(holder).collect())
+        (0..hashes.hashes.len()).map(holder).collect()
     }
 
-    /// A hash for each primary key, given as the key's columns. Equal keys have equal hashes.
+    /// A hash for each key, given as the key's columns. Equal keys have equal hashes.
     #[must_use]
     pub fn key_hashes(columns: &[ArrayRef]) -> Vec<u32> {
         KeyHashes::new(columns).hashes

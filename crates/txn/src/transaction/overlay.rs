@@ -23,21 +23,23 @@ const BULK_ROWS: usize = 16_384;
 pub(super) struct Overlay {
     /// The table's version that the changes are made for; `None` if this transaction created or
     /// altered it.
-    version: Option<Lsn>,
+    pub(super) version: Option<Lsn>,
     pub state: Arc<TableState>,
+    /// The snapshot's state, without the transaction's changes.
+    pub(super) base: Arc<TableState>,
     truncated: bool,
     /// Rows of the snapshot that the transaction deleted.
-    kill: Segments<RowId>,
+    pub(super) kill: Segments<RowId>,
     /// Rows of the snapshot that must still exist at commit.
-    locked: Segments<(RowId, RowLock)>,
+    pub(super) locked: Segments<(RowId, RowLock)>,
     /// New rows by the number of the private chunk that holds them.
-    chunks: Segments<(u32, NewChunk)>,
+    pub(super) chunks: Segments<(u32, NewChunk)>,
     /// New rows that were not read yet.
     unseen: Segments<RecordBatch>,
 }
 
 #[derive(Clone)]
-enum NewChunk {
+pub(super) enum NewChunk {
     Rows(RecordBatch),
     Chunk(Arc<ClosedChunk>),
     Staged(Arc<Staged>),
@@ -48,6 +50,7 @@ impl Overlay {
     pub fn new(state: Arc<TableState>, version: Option<Lsn>) -> Overlay {
         Overlay {
             version,
+            base: Arc::clone(&state),
             state,
             truncated: false,
             kill: Segments::default(),
@@ -62,6 +65,7 @@ impl Overlay {
         Overlay {
             version: self.version,
             state: Arc::clone(&self.state),
+            base: Arc::clone(&self.base),
             truncated: self.truncated,
             kill: self.kill.share(),
             locked: self.locked.share(),
@@ -141,7 +145,8 @@ impl Overlay {
     /// Deletes all rows and drops all other changes.
     pub fn truncate(&mut self) {
         let state = Arc::new(self.state.truncated());
-        *self = Overlay { truncated: true, ..Overlay::new(state, self.version) };
+        let base = Arc::clone(&self.base);
+        *self = Overlay { truncated: true, base, ..Overlay::new(state, self.version) };
     }
 
     /// Turns new rows into private chunks, so that they can be read.

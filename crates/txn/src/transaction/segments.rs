@@ -46,6 +46,18 @@ impl<T: Clone> Segments<T> {
         self.shared.iter().flat_map(|segment| segment.iter()).chain(&self.tail)
     }
 
+    /// The items behind the first `start` ones, in the order in which they were appended.
+    pub fn iter_from(&self, start: usize) -> impl Iterator<Item = &T> {
+        let shared = self.shared.iter().map(|segment| segment.as_slice());
+        let segments = shared.chain(std::iter::once(self.tail.as_slice()));
+        let rest = segments.scan(start, |skip, segment| {
+            let here = segment.len().min(*skip);
+            *skip -= here;
+            Some(&segment[here..])
+        });
+        rest.flatten()
+    }
+
     /// A copy that costs a few reference counts.
     pub fn share(&mut self) -> Segments<T> {
         let mut last = std::mem::take(&mut self.tail);
@@ -99,6 +111,10 @@ mod tests {
             for (mut copy, expected) in copies {
                 prop_assert!(copy.shared.len() <= 1 + expected.len().ilog2_or_zero());
                 prop_assert!(copy.iter().eq(&expected));
+                for start in [0, 1, expected.len() / 2, expected.len(), expected.len() + 1] {
+                    let rest = expected.iter().skip(start);
+                    prop_assert!(copy.iter_from(start).eq(rest));
+                }
                 prop_assert_eq!(copy.take(), expected);
             }
         }

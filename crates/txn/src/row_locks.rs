@@ -1,0 +1,263 @@
+//! Row locks of transaction blocks: the table of their holders.
+//!
+//! The transaction stage owns the table. It takes a lock between two groups, so that no group can
+//! change a row between the check of the row and the lock. A group that changes a locked row waits
+//! in the stage until the lock is released (`lock_stage.rs`). Keys of rows that a block has added
+//! are locked as well, so that another transaction that adds the same key waits for the block.
+//!
+//! Locks are not logged. They decide who waits; the commit still checks that each row that it
+//! changes is alive.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use arrow::record_batch::RecordBatch;
+use thalweg_types::{Lsn, RowId, TableId};
+
+use crate::transaction::RowLock;
+
+/// Identifies the holder of row locks: a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LockOwner(pub(crate) u64);
+
+/// The reaction to a row that another transaction has locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWait {
+    /// Wait for the end of the other transaction.
+    Wait,
+    /// Fail (`55P03`).
+    NoWait,
+    /// Take no lock, and report the rows that cannot be locked.
+    Skip,
+    /// Wait like [`Wait`](LockWait::Wait), but take no lock.
+    Probe,
+}
+
+/// The locks that a statement needs in one table.
+#[derive(Clone, Debug)]
+pub struct TableLocks {
+    pub table: TableId,
+    /// The table's version that the statement has read.
+    pub version: Lsn,
+    /// Rows with the strength of their lock, by their ids in the statement's snapshot.
+    pub rows: Vec<(RowId, RowLock)>,
+    /// New rows, whose keys are locked.
+    pub added: Vec<RecordBatch>,
+    /// True if the transaction has removed all rows of its snapshot.
+    pub truncated: bool,
+}
+
+/// A request for locks.
+#[derive(Clone, Debug)]
+pub struct LockRequest {
+    pub owner: LockOwner,
+    pub tables: Vec<TableLocks>,
+    pub wait: LockWait,
+}
+
+impl LockRequest {
+    pub(crate) fn row_count(&self) -> usize {
+        let of_table = |table: &TableLocks| {
+            let added: usize = table.added.iter().map(RecordBatch::num_rows).sum();
+            table.rows.len() + added
+        };
+        self.tables.iter().map(of_table).sum()
+    }
+}
+
+/// Outcome of a request for locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LockOutcome {
+    /// All locks are held. `count` is the number of locks that the owner holds now.
+    Granted { count: usize },
+    /// A row was changed, or a lock was released, after the statement's snapshot. The statement
+    /// must run again on a new snapshot, which shows the change.
+    Changed,
+    /// These rows cannot be locked now. No lock was taken.
+    Skip(Vec<(TableId, RowId)>),
+}
+
+/// A lock that an owner holds, in the order in which it took them.
+enum Taken {
+    Row(TableId, RowId, RowLock),
+    Key(TableId, KeyHash),
+}
+
+/// The position of a key among the table's keys, and the hash of its values. Two keys with the same
+/// hash exclude each other, which costs a wait and no correctness.
+pub(crate) type KeyHash = (u32, u32);
+
+/// The locked rows and keys of one table.
+#[derive(Default)]
+struct LockedTable {
+    rows: HashMap<RowId, Vec<(LockOwner, RowLock)>>,
+    keys: HashMap<KeyHash, LockOwner>,
+}
+
+/// All row locks of a database.
+#[derive(Default)]
+pub(crate) struct RowLocks {
+    /// Only tables with locks have an entry.
+    tables: HashMap<TableId, LockedTable>,
+    taken: HashMap<LockOwner, Vec<Taken>>,
+}
+
+impl RowLocks {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// True if somebody has locked a row or a key of the table.
+    pub(crate) fn has_table(&self, table: TableId) -> bool {
+        self.tables.contains_key(&table)
+    }
+
+    /// Number of locks of an owner.
+    pub(crate) fn count(&self, owner: LockOwner) -> usize {
+        self.taken.get(&owner).map_or(0, Vec::len)
+    }
+
+    /// Another owner with a lock in the table.
+    pub(crate) fn other_in_table(
+        &self,
+        owner: Option<LockOwner>,
+        table: TableId,
+    ) -> Option<LockOwner> {
+        let locked = self.tables.get(&table)?;
+        let rows = locked.rows.values().flatten().map(|(holder, _)| *holder);
+        let keys = locked.keys.values().copied();
+        // The smallest one, so that the answer does not depend on the order of a hash table.
+        rows.chain(keys).filter(|holder| Some(*holder) != owner).min()
+    }
+
+    /// Another owner that excludes a lock on a row.
+    pub(crate) fn other_on_row(
+        &self,
+        owner: Option<LockOwner>,
+        (table, row): (TableId, RowId),
+        lock: RowLock,
+    ) -> Option<LockOwner> {
+        let holders = self.tables.get(&table)?.rows.get(&row)?;
+        let excludes = |held: RowLock| held == RowLock::Update || lock == RowLock::Update;
+        let other = holders.iter().find(|(holder, held)| Some(*holder) != owner && excludes(*held));
+        other.map(|(holder, _)| *holder)
+    }
+
+    /// Another owner that has added a row with a key of this hash.
+    pub(crate) fn other_on_key(
+        &self,
+        owner: Option<LockOwner>,
+        table: TableId,
+        key: KeyHash,
+    ) -> Option<LockOwner> {
+        let holder = *self.tables.get(&table)?.keys.get(&key)?;
+        (Some(holder) != owner).then_some(holder)
+    }
+
+    /// True if an owner has locked a row for itself alone.
+    pub(crate) fn is_locked_by(&self, owner: LockOwner, table: TableId, row: RowId) -> bool {
+        let holders = self.tables.get(&table).and_then(|locked| locked.rows.get(&row));
+        holders.is_some_and(|holders| holders.contains(&(owner, RowLock::Update)))
+    }
+
+    /// Locks a row that no other owner excludes.
+    pub(crate) fn take_row(
+        &mut self,
+        owner: LockOwner,
+        (table, row): (TableId, RowId),
+        lock: RowLock,
+    ) {
+        let holders = self.tables.entry(table).or_default().rows.entry(row).or_default();
+        let has = |(holder, held): &(LockOwner, RowLock)| {
+            *holder == owner && (*held == lock || *held == RowLock::Update)
+        };
+        if !holders.iter().any(has) {
+            holders.push((owner, lock));
+            self.taken.entry(owner).or_default().push(Taken::Row(table, row, lock));
+        }
+    }
+
+    /// Locks a key that no other owner has locked.
+    pub(crate) fn take_key(&mut self, owner: LockOwner, table: TableId, key: KeyHash) {
+        if let Entry::Vacant(free) = self.tables.entry(table).or_default().keys.entry(key) {
+            free.insert(owner);
+            self.taken.entry(owner).or_default().push(Taken::Key(table, key));
+        }
+    }
+
+    /// Releases the locks of an owner except its first `keep` ones.
+    pub(crate) fn release(&mut self, owner: LockOwner, keep: usize) {
+        let Some(taken) = self.taken.get_mut(&owner) else { return };
+        let released = taken.split_off(keep.min(taken.len()));
+        if taken.is_empty() {
+            self.taken.remove(&owner);
+        }
+        for lock in released {
+            let (Taken::Row(table, ..) | Taken::Key(table, _)) = lock;
+            let locked = self.tables.get_mut(&table).expect("a table with locks has an entry");
+            match lock {
+                Taken::Row(_, row, mode) => locked.release_row(row, (owner, mode)),
+                Taken::Key(_, key) => {
+                    locked.keys.remove(&key);
+                }
+            }
+            if locked.rows.is_empty() && locked.keys.is_empty() {
+                self.tables.remove(&table);
+            }
+        }
+    }
+}
+
+impl LockedTable {
+    fn release_row(&mut self, row: RowId, released: (LockOwner, RowLock)) {
+        let Entry::Occupied(mut holders) = self.rows.entry(row) else { return };
+        holders.get_mut().retain(|held| *held != released);
+        if holders.get().is_empty() {
+            holders.remove();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: TableId = TableId(7);
+    const ROW: (TableId, RowId) = (TABLE, RowId(3));
+
+    #[test]
+    fn exclusive_locks_exclude_and_shared_ones_are_shared() {
+        let (alice, bob) = (LockOwner(1), LockOwner(2));
+        let mut locks = RowLocks::default();
+        locks.take_row(alice, ROW, RowLock::Share);
+        assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Share), None);
+        assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Update), Some(alice));
+        assert_eq!(locks.other_on_row(None, ROW, RowLock::Update), Some(alice));
+        assert_eq!(locks.other_on_row(Some(alice), ROW, RowLock::Update), None);
+        locks.take_row(bob, ROW, RowLock::Share);
+        assert_eq!(locks.other_on_row(Some(alice), ROW, RowLock::Update), Some(bob));
+        locks.release(bob, 0);
+        locks.take_row(alice, ROW, RowLock::Update);
+        assert!(locks.is_locked_by(alice, TABLE, ROW.1));
+        assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Share), Some(alice));
+    }
+
+    #[test]
+    fn a_savepoint_releases_the_locks_taken_since() {
+        let (alice, bob) = (LockOwner(1), LockOwner(2));
+        let mut locks = RowLocks::default();
+        locks.take_row(alice, ROW, RowLock::Share);
+        let mark = locks.count(alice);
+        locks.take_row(alice, ROW, RowLock::Update);
+        locks.take_key(alice, TABLE, (0, 9));
+        locks.take_key(alice, TABLE, (0, 9));
+        assert_eq!(locks.count(alice), 3);
+        assert_eq!(locks.other_on_key(Some(bob), TABLE, (0, 9)), Some(alice));
+        locks.release(alice, mark);
+        assert_eq!(locks.other_on_key(Some(bob), TABLE, (0, 9)), None);
+        assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Share), None);
+        assert_eq!(locks.other_in_table(Some(bob), TABLE), Some(alice));
+        locks.release(alice, 0);
+        assert!(locks.is_empty() && locks.taken.is_empty());
+    }
+}
