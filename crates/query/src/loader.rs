@@ -41,6 +41,14 @@ pub(crate) struct Loaded {
     pub(crate) ahead: Option<Box<dyn Load>>,
 }
 
+impl Loaded {
+    /// The same rows again. They must not have been sent to workers.
+    pub(crate) fn share(&self) -> Loaded {
+        let (staged, rest) = (self.staged.clone(), self.rest.clone());
+        Loaded { staged, rest, rows: self.rows, ahead: None }
+    }
+}
+
 impl Loader {
     pub(crate) fn new(database: Database, table: Arc<TableSchema>) -> Loader {
         Loader {

@@ -11,6 +11,7 @@ mod cursors;
 mod locking;
 mod planned;
 mod points;
+mod read_committed;
 mod route;
 mod row_forms;
 
@@ -24,8 +25,8 @@ use thalweg_execution::panics::caught;
 use thalweg_execution::planning::is_long;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::with_room_for;
-use thalweg_txn::Transaction;
-use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_txn::{LockOwner, Transaction};
+use thalweg_types::{DataType, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::Semaphore;
 
 use crate::appender::Appender;
@@ -63,6 +64,10 @@ pub struct Session {
     planning_turns: Arc<Semaphore>,
     cancels: SessionCancels,
     locks: SessionLocks,
+    /// The owner of the row locks of the session's blocks.
+    lock_owner: LockOwner,
+    /// The row of the snapshot whose key the last statement wanted to add again.
+    duplicate: Option<(TableId, RowId)>,
     block: Option<Block>,
     /// True for the implicit block around the statements of one text.
     implicit: bool,
@@ -101,11 +106,14 @@ impl Session {
     pub(crate) fn new(database: Database, identity: Identity) -> Session {
         let settings = Settings::new(database.shared.defaults(), identity);
         let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
+        let lock_owner = database.shared.engine.allocate_lock_owner();
         Session {
             database,
             planning_turns: Arc::new(Semaphore::new(PLANNING_TURNS)),
             cancels: SessionCancels::new(),
             locks,
+            lock_owner,
+            duplicate: None,
             block: None,
             implicit: false,
             settings,
@@ -290,6 +298,7 @@ impl Session {
     pub fn fail(&mut self) {
         if let Some(block) = &mut self.block {
             block.transaction = None;
+            block.release_row_locks_since_savepoint();
             self.locks.roll_back_to(block.locks_at_savepoint());
         }
     }
@@ -342,6 +351,9 @@ impl Session {
     }
 
     async fn add_copied(&mut self, copy: CopyIn) -> Result<Outcome> {
+        if self.is_read_committed() {
+            return self.add_copied_read_committed(copy).await;
+        }
         let mut transaction = match &mut self.block {
             Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
             None => Transaction::new(self.database.shared.engine.snapshot()),
@@ -413,6 +425,13 @@ impl Session {
             true => statement::check_writable(&parsed.statement),
             false => Ok(()),
         };
+        if self.is_read_committed() {
+            if self.transaction() == TransactionStatus::Failed {
+                return Err(in_failed_block());
+            }
+            check_modes()?;
+            return self.run_read_committed(parsed, sql).await;
+        }
         match &mut self.block {
             Some(block) => {
                 let transaction = block.transaction.take().ok_or_else(in_failed_block)?;
@@ -429,6 +448,9 @@ impl Session {
             }
             None => {
                 check_modes()?;
+                if self.must_look_at_locks(parsed) {
+                    return self.run_locking_alone(parsed, sql).await;
+                }
                 self.run_alone(parsed, sql).await
             }
         }
@@ -561,14 +583,20 @@ impl Session {
         let (database, durability) = (self.database.clone(), self.settings.durability);
         let has_bulks = !database.shared.cluster().is_present() && transaction.has_bulks();
         let cancels = has_bulks.then(|| self.cancels.heard());
+        let transaction = transaction.owned_by(self.lock_owner);
+        let patience = self.patience(has_bulks);
         async move {
-            match (ahead, cancels) {
-                (None, None) => database.shared.commit(transaction, atomic_scope, durability).await,
-                (Some(load), _) => database.shared.commit_load(load, transaction, durability).await,
-                (None, Some(cancels)) => {
-                    Box::pin(database.shared.commit_bulks(transaction, cancels, durability)).await
+            let shared = Arc::clone(&database.shared);
+            let committing = async move {
+                match (ahead, cancels) {
+                    (None, None) => shared.commit(transaction, atomic_scope, durability).await,
+                    (Some(load), _) => shared.commit_load(load, transaction, durability).await,
+                    (None, Some(cancels)) => {
+                        Box::pin(shared.commit_bulks(transaction, cancels, durability)).await
+                    }
                 }
-            }
+            };
+            patience.wait_for_commit(&database, committing).await
         }
     }
 }

@@ -52,7 +52,7 @@ use crate::privileges;
 pub(crate) use conflict::{key_is_taken, reject_loaded};
 pub(crate) use describe::{Description, describe};
 pub(crate) use explain::plan_text;
-pub(crate) use locking::check_subqueries;
+pub(crate) use locking::{check_subqueries, has_clause, lock_wait};
 pub(crate) use query::only_reads;
 pub(crate) use role::session::{changed as changed_identity, setting as role_setting};
 pub(crate) use rows::Shaper;

@@ -281,7 +281,7 @@ async fn who_waited_for_a_lock_sees_what_its_holder_committed() {
     let (mut one, mut other) = (database.session(), database.session());
     one.execute("CREATE TABLE t (n integer)").await.unwrap();
     value(&mut one, "SELECT pg_advisory_lock(1)").await.unwrap();
-    other.execute("BEGIN").await.unwrap();
+    other.execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
     let waiting = async { value(&mut other, "SELECT pg_advisory_xact_lock(1)").await.unwrap() };
     let working = async {
         // The other one is in the queue by now, or comes too late to wait: it sees the row anyhow.

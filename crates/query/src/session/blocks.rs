@@ -1,7 +1,7 @@
 //! Transaction blocks: begin, savepoints, and end.
 
 use datafusion::sql::sqlparser::ast::TransactionMode;
-use thalweg_txn::{Savepoint, Transaction};
+use thalweg_txn::{RowLockTerm, Savepoint, Transaction};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Session;
@@ -17,8 +17,6 @@ pub(super) struct Block {
     /// `None` after a statement failed: then only the end of the block is accepted.
     pub(super) transaction: Option<Transaction>,
     savepoints: Vec<Saved>,
-    /// The snapshot that rolling back to a savepoint returns to.
-    beginning: Transaction,
     /// The settings that a rollback restores.
     settings: Settings,
     /// True if a statement has read the snapshot.
@@ -30,7 +28,11 @@ pub(super) struct Block {
     pub(super) began_micros: i64,
     /// True if a statement had an `ON CONFLICT` clause.
     pub(super) has_upserts: bool,
-    /// Releases the block's locks.
+    /// Releases the block's row locks; `None` if it has asked for none.
+    pub(super) row_locks: Option<RowLockTerm>,
+    /// Number of row locks that the block holds.
+    pub(super) row_lock_count: usize,
+    /// Releases the block's advisory locks.
     _locks: Ending,
 }
 
@@ -41,6 +43,8 @@ struct Saved {
     settings: Settings,
     /// Number of locks that the block had.
     locks: usize,
+    /// Number of row locks that the block had.
+    row_locks: usize,
 }
 
 impl Session {
@@ -58,19 +62,20 @@ impl Session {
                 let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
                 let (savepoint, settings) = (transaction.savepoint(), self.settings.clone());
                 let locks = self.locks.mark();
-                block.savepoints.push(Saved { name, savepoint, settings, locks });
+                let row_locks = block.row_lock_count;
+                block.savepoints.push(Saved { name, savepoint, settings, locks, row_locks });
                 Ok(Outcome::command("SAVEPOINT"))
             }
             Control::RollbackTo(name) => {
                 let block = self.block.as_mut().ok_or_else(|| outside("ROLLBACK TO SAVEPOINT"))?;
                 let index = block.find(&name)?;
                 block.savepoints.truncate(index + 1);
-                let mut transaction = block.beginning.clone();
                 let saved = &block.savepoints[index];
-                transaction.roll_back_to(&saved.savepoint);
+                let transaction = Transaction::at(&saved.savepoint);
                 self.settings = self.settings.rolled_back_to(saved.settings.clone());
                 self.locks.roll_back_to(saved.locks);
                 block.transaction = Some(transaction);
+                block.release_row_locks_since_savepoint();
                 Ok(Outcome::command("ROLLBACK"))
             }
             Control::Release(name) => {
@@ -104,7 +109,6 @@ impl Session {
     pub(super) fn open_block(&mut self, modes: Modes, atomic_scope: AtomicScope) {
         let transaction = Transaction::new(self.database.shared.engine.snapshot());
         self.block = Some(Block {
-            beginning: transaction.clone(),
             transaction: Some(transaction),
             savepoints: Vec::new(),
             settings: self.settings.clone(),
@@ -113,6 +117,8 @@ impl Session {
             atomic_scope,
             began_micros: self.database.env().clock.now_micros(),
             has_upserts: false,
+            row_locks: None,
+            row_lock_count: 0,
             _locks: self.locks.begin(),
         });
         self.settings.set_modes(modes);
@@ -185,8 +191,16 @@ impl Block {
         for saved in &mut self.savepoints {
             saved.savepoint = now.savepoint();
         }
-        self.beginning = now.clone();
         *transaction = now;
+    }
+
+    /// Releases the row locks that were taken since the last savepoint.
+    pub(super) fn release_row_locks_since_savepoint(&mut self) {
+        let keep = self.savepoints.last().map_or(0, |saved| saved.row_locks);
+        self.row_lock_count = self.row_lock_count.min(keep);
+        if let Some(row_locks) = &self.row_locks {
+            row_locks.release(keep);
+        }
     }
 
     /// Number of locks at the last savepoint.

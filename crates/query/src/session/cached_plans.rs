@@ -136,6 +136,7 @@ impl Session {
         cached: &Arc<CachedStatement>,
         values: &[ScalarValue],
     ) -> Result<Option<(GenericPlan, Run)>> {
+        self.refresh()?;
         let Some(mut transaction) = self.visibility() else { return Ok(None) };
         let catalog = Arc::clone(transaction.catalog());
         let own = !Arc::ptr_eq(&catalog, transaction.snapshot().catalog());

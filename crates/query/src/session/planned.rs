@@ -146,6 +146,9 @@ impl Session {
         self.settings = settings;
         let transaction = planner.names.take();
         self.database.shared.planners.give_back(planner);
+        if result.is_err() {
+            self.duplicate = transaction.as_ref().and_then(Transaction::duplicate);
+        }
         let done = result?;
         self.carry_out_setting_requests()?;
         Ok((done, transaction.expect("a statement leaves its transaction in place")))

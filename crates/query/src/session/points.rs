@@ -79,6 +79,9 @@ impl Session {
         if self.settings.modes().read_only {
             return Ok(None);
         }
+        if self.is_read_committed() {
+            return self.point_read_committed(prepared, point, values).await;
+        }
         if self.block.is_some() {
             return self.point_in_block(prepared, point, values);
         }
@@ -97,12 +100,13 @@ impl Session {
         Ok(None)
     }
 
-    fn point_in_block(
+    pub(super) fn point_in_block(
         &mut self,
         prepared: &Prepared,
         point: &Point,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
+        self.refresh()?;
         let Some(block) = &mut self.block else { return Ok(None) };
         block.look();
         block.has_upserts |= point.is_upsert();

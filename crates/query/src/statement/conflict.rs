@@ -338,7 +338,12 @@ pub(super) async fn reject_held_elsewhere(
 
 /// Like [`reject_duplicates`], for loaded rows, which `state` does not contain yet.
 pub(crate) fn reject_loaded(state: &TableState, target: &Target, rows: &RecordBatch) -> Result<()> {
-    target.schema().keys().try_for_each(|key| reject_holders(state, target, key, rows))
+    for key in target.schema().keys() {
+        if let Some((row, _)) = first_taken(state, target, key, rows)? {
+            return Err(duplicate(target, key, rows, row));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses rows whose key another row has, be it an existing row or one of the new ones. Checks
@@ -350,26 +355,34 @@ fn reject_taken(
     asked: impl Fn(&Key) -> bool,
 ) -> Result<()> {
     let state = execution.names.with(|t| t.state(target.id()))?;
-    let mut asked = target.schema().keys().filter(|key| asked(key));
-    asked.try_for_each(|key| reject_holders(&state, target, key, rows))
+    for key in target.schema().keys().filter(|key| asked(key)) {
+        let Some((row, holder)) = first_taken(&state, target, key, rows)? else { continue };
+        if let Some(holder) = holder {
+            execution.names.with(|t| {
+                t.note_duplicate(target.id(), holder);
+                Ok(())
+            })?;
+        }
+        return Err(duplicate(target, key, rows, row));
+    }
+    Ok(())
 }
 
-fn reject_holders(
+/// The first row whose key another row has, and that row unless it is one of the new ones.
+fn first_taken(
     state: &TableState,
     target: &Target,
     key: &Key,
     rows: &RecordBatch,
-) -> Result<()> {
+) -> Result<Option<(usize, Option<RowId>)>> {
     let holders = probe(state, target, key, rows);
     let values = KeyValues::of(target, key, rows)?;
     let mut given = HashSet::with_capacity(rows.num_rows());
     let is_taken = |row: &usize| {
         holders[*row].is_some() || values.at(*row).is_some_and(|value| !given.insert(value))
     };
-    match (0..rows.num_rows()).find(is_taken) {
-        Some(row) => Err(duplicate(target, key, rows, row)),
-        None => Ok(()),
-    }
+    let taken = (0..rows.num_rows()).find(is_taken);
+    Ok(taken.map(|row| (row, holders[row])))
 }
 
 fn duplicate(target: &Target, key: &Key, rows: &RecordBatch, row: usize) -> Error {

@@ -1,10 +1,12 @@
-//! `SELECT … FOR UPDATE` and `FOR SHARE`: the rows must be unchanged when their transaction
-//! commits.
+//! `SELECT … FOR UPDATE` and `FOR SHARE`.
 //!
-//! Transactions do not wait for each other: a commit fails if another transaction has changed or
-//! locked the rows (`40001`). So `NOWAIT` and `SKIP LOCKED` have no meaning, and are refused. One
-//! case is an exception: if a statement changes the same table that it locks, two transactions
-//! cannot change the same row anyhow, and the clause may contain them.
+//! At READ COMMITTED the session locks the rows that the statement recorded in its transaction.
+//!
+//! At REPEATABLE READ the rows must be unchanged when their transaction commits. Such transactions
+//! do not wait for each other: a commit fails if another transaction has changed or locked the rows
+//! (`40001`). So `NOWAIT` and `SKIP LOCKED` have no meaning there, and are refused. One case is an
+//! exception: if a statement changes the same table that it locks, two transactions cannot change
+//! the same row anyhow, and the clause may contain them.
 
 use std::ops::ControlFlow;
 
@@ -12,12 +14,12 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    FromTable, GroupByExpr, Ident, JoinConstraint, JoinOperator, LockClause, LockType, ObjectName,
-    Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
+    FromTable, GroupByExpr, Ident, JoinConstraint, JoinOperator, LockClause, LockType, NonBlock,
+    ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
     visit_relations,
 };
 use thalweg_execution::scan::ROW_ID;
-use thalweg_txn::{Privilege, RowLock};
+use thalweg_txn::{LockWait, Privilege, RowLock};
 use thalweg_types::{Error, Result, RowId, SqlState};
 
 use super::update::with_row_ids;
@@ -39,7 +41,11 @@ struct Locked {
 pub(super) async fn run(execution: &Execution<'_>, query: &Query) -> Result<Outcome> {
     let mut query = query.clone();
     let clauses = std::mem::take(&mut query.locks);
-    if let Some(clause) = clauses.iter().find(|clause| clause.nonblock.is_some()) {
+    let is_gateway = execution.names.cluster().is_present();
+    let has_one_snapshot = execution.in_block && !execution.settings.modes().is_read_committed();
+    if let Some(clause) = clauses.iter().find(|clause| clause.nonblock.is_some())
+        && (is_gateway || has_one_snapshot)
+    {
         return Err(no_locks_to_see(clause));
     }
     let SetExpr::Select(select) = query.body.as_mut() else {
@@ -213,6 +219,54 @@ fn is_natural(operator: &JoinOperator) -> bool {
     }
 }
 
+/// True if a statement has a `FOR UPDATE` or `FOR SHARE` clause.
+pub(crate) fn has_clause(tree: &Tree) -> bool {
+    let Tree::Statement(statement) = tree else { return false };
+    let mut clauses = Clauses::default();
+    let _ = statement.visit(&mut clauses);
+    clauses.count > 0
+}
+
+/// The reaction of a statement to locked rows.
+///
+/// # Errors
+/// If its clauses want different reactions.
+pub(crate) fn lock_wait(tree: &Tree) -> Result<LockWait> {
+    let Tree::Statement(statement) = tree else { return Ok(LockWait::Wait) };
+    let mut clauses = Clauses::default();
+    match statement.visit(&mut clauses) {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(clauses.wait.unwrap_or(LockWait::Wait)),
+    }
+}
+
+/// The locking clauses of a statement.
+#[derive(Default)]
+struct Clauses {
+    count: usize,
+    wait: Option<LockWait>,
+}
+
+impl Visitor for Clauses {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
+        for clause in &query.locks {
+            let wait = match clause.nonblock {
+                None => LockWait::Wait,
+                Some(NonBlock::Nowait) => LockWait::NoWait,
+                Some(NonBlock::SkipLocked) => LockWait::Skip,
+            };
+            self.count += 1;
+            if self.wait.replace(wait).is_some_and(|earlier| earlier != wait) {
+                let what = "locking clauses with and without NOWAIT or SKIP LOCKED together";
+                return ControlFlow::Break(Error::unsupported(what));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// Refuses locks in subqueries, which would have no effect, except on the table whose rows the
 /// statement changes.
 pub(crate) fn check_subqueries(tree: &Tree) -> Result<()> {
@@ -285,7 +339,8 @@ fn not_allowed(with: &str) -> Error {
 
 fn no_locks_to_see(clause: &LockClause) -> Error {
     Error::unsupported(clause).with_hint(
-        "Transactions do not wait for each other's rows. Change the row in the statement that \
-         finds it, as in UPDATE ... WHERE id = (SELECT id ... LIMIT 1) RETURNING.",
+        "Transactions at REPEATABLE READ, and on a gateway, do not wait for each other's rows. Use \
+         READ COMMITTED, or change the row in the statement that finds it, as in UPDATE ... WHERE \
+         id = (SELECT id ... LIMIT 1) RETURNING.",
     )
 }

@@ -47,7 +47,7 @@ pub(super) fn lock(execution: &Execution<'_>, lock: &Lock) -> Result<Outcome> {
         let target = Target::find(&execution.names.catalog(), &table.name)?;
         target.require(execution, Privilege::Select)?;
     }
-    let notice = "tables are not locked: of transactions that change the same rows, the later one \
-                  to commit fails with a serialization failure";
+    let notice = "tables are not locked: transactions that change the same rows wait for each \
+                  other, or fail with a serialization failure at REPEATABLE READ";
     Ok(Outcome::command("LOCK TABLE").with_notice(notice.to_owned()))
 }

@@ -233,7 +233,7 @@ async fn an_upsert_in_a_block_that_lost_its_key_is_told_to_try_again() {
         one.sql("DELETE FROM keyed").await;
         let upsert = format!("INSERT INTO keyed VALUES (1, 1) ON CONFLICT {action}");
         for session in [&mut one, &mut other] {
-            session.sql("BEGIN").await;
+            session.sql("BEGIN ISOLATION LEVEL REPEATABLE READ").await;
             assert_eq!(session.sql(&upsert).await, "C(INSERT 0 1) Z(T)", "{action}");
         }
         assert_eq!(one.sql("COMMIT").await, "C(COMMIT) Z(I)", "{action}");

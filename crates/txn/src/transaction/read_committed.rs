@@ -1,5 +1,5 @@
-//! Transactions at READ COMMITTED: each statement reads a newer snapshot, and locks the rows that it
-//! changes.
+//! Transactions at READ COMMITTED: each statement reads a newer snapshot, and locks the rows that
+//! it changes.
 
 use std::sync::Arc;
 
@@ -134,4 +134,3 @@ impl Overlay {
         Ok(Some(TableLocks { table: id, version, rows, added, truncated }))
     }
 }
-

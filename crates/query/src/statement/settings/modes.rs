@@ -1,9 +1,10 @@
 //! Transaction modes, as set by `BEGIN`, `SET TRANSACTION` and the settings below.
 //!
-//! Every transaction reads one snapshot. So `read committed` behaves like `repeatable read`, and so
-//! does `serializable`: two transactions that read each other's writes may both commit, unless they
-//! lock the rows. A client that asks for it gets a notice. The level is stored so that clients can
-//! read back what they set.
+//! At `read committed`, the default, each statement of a block reads a new snapshot. At
+//! `repeatable read` and `serializable` all statements read one snapshot. So two transactions that
+//! read each other's writes may both commit, unless they lock the rows; a client that asks for
+//! `serializable` gets a notice. `read uncommitted` is `read committed`, as in PostgreSQL. On a
+//! gateway every transaction reads one snapshot.
 
 use datafusion::sql::sqlparser::ast::{
     TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
@@ -23,12 +24,11 @@ pub(crate) struct Modes {
 pub(super) const LEVELS: [&str; 4] =
     ["read committed", "read uncommitted", "repeatable read", "serializable"];
 
-/// The default level, which is the one that transactions really have.
-const SNAPSHOT: &str = "repeatable read";
+const READ_COMMITTED: &str = "read committed";
 
 impl Default for Modes {
     fn default() -> Modes {
-        Modes { isolation: SNAPSHOT, read_only: false, deferrable: false }
+        Modes { isolation: READ_COMMITTED, read_only: false, deferrable: false }
     }
 }
 
@@ -44,6 +44,16 @@ impl Modes {
             }
         }
         Ok(self)
+    }
+
+    /// True if each statement of a transaction reads a new snapshot.
+    pub(crate) fn is_read_committed(self) -> bool {
+        matches!(self.isolation, READ_COMMITTED | "read uncommitted")
+    }
+
+    /// These modes at READ COMMITTED.
+    pub(crate) fn at_read_committed(self) -> Modes {
+        Modes { isolation: READ_COMMITTED, ..self }
     }
 
     /// The value of a setting, by its name without `default_` or `transaction_`.
