@@ -13,6 +13,7 @@ mod maintenance;
 mod model;
 mod random;
 mod roles;
+mod row_locks;
 mod session;
 mod steps;
 mod storage;
