@@ -15,6 +15,7 @@ mod literal;
 mod refuse;
 mod roles;
 mod row_locks;
+mod sequences;
 mod settings;
 mod token_steps;
 mod transactions;
@@ -34,6 +35,7 @@ use thalweg_values::sql_text::{SourcePositions, depth, parser_stack};
 use self::dialect::ThalwegDialect;
 pub use cursors::is_move;
 pub(crate) use intervals::interval_parts;
+pub use sequences::{SequenceClause, altered_sequence, created_clauses, redundant_options};
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -162,7 +164,10 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
 
 /// The statements that the parser does not know.
 fn first_of(tokens: &[TokenWithSpan]) -> Option<Result<Statement, DataFusionError>> {
-    cursors::parse(tokens).or_else(|| roles::parse(tokens)).or_else(|| settings::parse(tokens))
+    cursors::parse(tokens)
+        .or_else(|| roles::parse(tokens))
+        .or_else(|| settings::parse(tokens))
+        .or_else(|| sequences::parse(tokens))
 }
 
 fn parse_balanced(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {

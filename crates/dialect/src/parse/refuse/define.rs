@@ -11,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use thalweg_types::{Error, Result};
 
 use super::absent;
+use crate::parse::altered_sequence;
 use crate::rewrite::check_collation;
 
 pub(super) fn table(create: &CreateTable) -> Result<()> {
@@ -310,6 +311,9 @@ pub(super) fn alter(alter: &AlterTable) -> Result<()> {
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "ALTER of a table of another kind"),
     ])?;
+    if altered_sequence(alter).is_some() {
+        return Ok(());
+    }
     operations.iter().try_for_each(operation)
 }
 
