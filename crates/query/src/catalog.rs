@@ -38,6 +38,7 @@ use derived::Found;
 use object_id_types::ObjectIdNames;
 use objects::Objects;
 
+pub(crate) use definitions::name_parts;
 pub(crate) use object_id_types::written;
 pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
 pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
@@ -363,6 +364,7 @@ impl SchemaProvider for Namespace {
                 let state = self.session.session_state()?;
                 view::external(&state, definition).await.map(Some)
             }
+            Some(Object::Sequence(sequence)) => pg_catalog::sequence_table(sequence).map(Some),
         }
     }
 

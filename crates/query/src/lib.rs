@@ -36,6 +36,7 @@ mod prepared;
 mod privileges;
 mod records;
 mod scram;
+mod sequences;
 mod server_context;
 mod session;
 mod statement;

@@ -24,6 +24,7 @@ use crate::locks;
 use crate::passes::{self, PassContext};
 use crate::workers::{Cluster, NumberedElsewhere};
 use crate::{ctes, privileges};
+use crate::{ctes, privileges, sequences, sleep};
 
 /// Maximum number of idle planners in the pool.
 const IDLE_MAX: usize = 64;
@@ -55,6 +56,7 @@ impl Planner {
         let functions = builder.scalar_functions().get_or_insert_default();
         functions.extend(names.functions());
         functions.extend(locks::functions());
+        functions.extend(sequences::functions(&names));
         functions.push(sleep::function());
         let mut state = builder.build();
         ctes::register(&mut state).map_err(|error| {

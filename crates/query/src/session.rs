@@ -39,6 +39,7 @@ use crate::outcome::{Outcome, Tag};
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements, Resolution};
 use crate::privileges::Identity;
+use crate::sequences::SessionSequences;
 use crate::server_context::SessionInfo;
 use crate::statement::{self, Description, Scope, SessionCommand, Setter, Settings};
 use crate::workers::{AtomicScope, Load};
@@ -75,6 +76,7 @@ pub struct Session {
     facts: Arc<SessionInfo>,
     /// The settings that functions of the last statement were asked to change.
     setting_requests: SettingRequests,
+    sequences: Arc<SessionSequences>,
     prepared: PreparedStatements,
     cursors: Cursors,
     /// The form of result rows.
@@ -119,6 +121,7 @@ impl Session {
             settings,
             facts: Arc::default(),
             setting_requests: SettingRequests::default(),
+            sequences: Arc::default(),
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
             form: RowForm::Batches,
@@ -561,13 +564,17 @@ impl Session {
                 self.prepared.clear();
                 self.cursors.close_all();
                 self.locks.unlock_all();
+                self.sequences.discard();
                 let identity = Identity::of(self.settings.identity.authenticated);
                 self.settings.set_identity(Scope::Session, identity);
                 self.settings.reset_all();
                 Ok(Outcome::command("DISCARD ALL"))
             }
-            // Plans follow the catalog, and there are no values of sequences and no temporary
-            // tables that belong to the session.
+            SessionCommand::DiscardSequences => {
+                self.sequences.discard();
+                Ok(Outcome::command("DISCARD SEQUENCES"))
+            }
+            // Plans follow the catalog, and no temporary tables belong to the session.
             SessionCommand::Discard(what) => Ok(Outcome::command(what)),
         }
     }

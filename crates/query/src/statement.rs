@@ -22,6 +22,7 @@ mod query;
 mod returning;
 mod role;
 mod rows;
+mod sequence;
 mod session_commands;
 mod settings;
 mod target;
@@ -196,7 +197,24 @@ async fn plain(
         }
         Statement::CreateIndex(create) => index::create(execution, create).await,
         Statement::AlterIndex { name, operation } => index::rename(execution, name, operation),
-        Statement::AlterTable(alter) => alter_table::run(execution, alter).await,
+        Statement::AlterTable(alter) => match sequence::alter(execution, alter) {
+            Some(altered) => altered,
+            None => alter_table::run(execution, alter).await,
+        },
+        Statement::CreateSequence {
+            name,
+            if_not_exists,
+            data_type,
+            sequence_options,
+            owned_by,
+            temporary,
+        } => {
+            if *temporary {
+                return Err(Error::unsupported("CREATE TEMPORARY SEQUENCE"));
+            }
+            let options = (data_type.as_ref(), sequence_options.as_slice());
+            sequence::create(execution, name, *if_not_exists, options, owned_by.as_ref())
+        }
         Statement::AlterSchema(alter) => alter_schema(execution, alter),
         Statement::CreateRole(create) => role::create(execution, create),
         Statement::AlterRole { name, operation } => role::alter(execution, name, operation),

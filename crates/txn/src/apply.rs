@@ -3,7 +3,9 @@
 use thalweg_store::{Effect, Placed, Table, arrow_schema, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
-use crate::catalog::{Catalog, CatalogChange, altered_meanwhile, changed_meanwhile, table_is_gone};
+use crate::catalog::{
+    Catalog, CatalogChange, Object, altered_meanwhile, changed_meanwhile, table_is_gone,
+};
 use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
@@ -72,6 +74,10 @@ fn apply_catalog(
         CatalogChange::DropTable { id } => {
             let writer = stage.tables.remove(id).ok_or_else(table_is_gone)?;
             effects.steps.push(Step::Dropped(*id, Box::new(writer)));
+        }
+        CatalogChange::Define { object: Object::Sequence(sequence), .. } => {
+            let undo = sequence.counter.define();
+            effects.steps.push(Step::Counted(Arc::clone(&sequence.counter), undo));
         }
         CatalogChange::CreateNamespace { .. }
         | CatalogChange::DropNamespace { .. }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 
+use crate::sequence::Sequence;
 use access::AccessLists;
 pub use access::{Access, AccessChange, Grant, Securable, access_item};
 pub use privilege::{Privilege, Privileges};
@@ -57,6 +58,7 @@ pub enum Object {
     Table(TableEntry),
     View(View),
     External(ExternalTable),
+    Sequence(Sequence),
 }
 
 impl Object {
@@ -67,6 +69,7 @@ impl Object {
             Object::Table(_) => "table",
             Object::View(_) => "view",
             Object::External(_) => "external table",
+            Object::Sequence(_) => "sequence",
         }
     }
 }
@@ -196,6 +199,21 @@ impl Catalog {
         }
     }
 
+    /// A sequence by its id, with its namespace and name.
+    #[must_use]
+    pub fn sequence(&self, id: TableId) -> Option<(&str, &str, &Sequence)> {
+        let (namespace, name) = self.names.get(&id)?;
+        match self.object(namespace, name) {
+            Some(Object::Sequence(sequence)) => Some((namespace, name, sequence)),
+            _ => None,
+        }
+    }
+
+    /// All sequences with their namespaces and names, ascending by id.
+    pub fn sequences(&self) -> impl Iterator<Item = (&str, &str, &Sequence)> {
+        self.names.keys().filter_map(|id| self.sequence(*id))
+    }
+
     /// All tables, ascending by id.
     pub fn tables(&self) -> impl Iterator<Item = &TableEntry> {
         self.names.keys().filter_map(|id| self.table(*id))
@@ -219,10 +237,21 @@ impl Catalog {
         self.access.of(object)
     }
 
+    /// The privileges that `ALL PRIVILEGES` on an object grants.
+    #[must_use]
+    pub fn all_privileges(&self, object: &Securable) -> Privileges {
+        if let Securable::Relation { namespace, name } = object
+            && let Some(Object::Sequence(_)) = self.object(namespace, name)
+        {
+            return Privileges::SEQUENCE;
+        }
+        object.all_privileges()
+    }
+
     /// All privileges on an object: the owner's first, then those granted to others.
     pub fn grants(&self, object: &Securable) -> impl Iterator<Item = Grant> {
         let access = self.access(object);
-        let all = object.all_privileges();
+        let all = self.all_privileges(object);
         let owner = Grant {
             grantee: Some(access.owner),
             grantor: access.owner,
@@ -238,7 +267,7 @@ impl Catalog {
     pub fn privileges(&self, role: RoleId, object: &Securable) -> Privileges {
         let access = self.access(object);
         if self.roles.has_privileges_of(role, access.owner) {
-            return object.all_privileges();
+            return self.all_privileges(object);
         }
         if self.roles.get(role).is_none() {
             return Privileges::NONE;
@@ -381,8 +410,11 @@ impl Catalog {
         object: &Object,
         replace: bool,
     ) -> Result<()> {
+        if let Object::Sequence(sequence) = object {
+            return self.define_sequence(namespace, name, sequence, replace);
+        }
         match self.object(namespace, name) {
-            Some(Object::Table(_)) => return Err(name_taken(name)),
+            Some(Object::Table(_) | Object::Sequence(_)) => return Err(name_taken(name)),
             Some(_) if replace => {
                 let access = Arc::clone(&self.access);
                 self.remove(namespace, name)?;
@@ -391,6 +423,36 @@ impl Catalog {
             _ => {}
         }
         self.insert(namespace, name, object.clone())
+    }
+
+    /// Adds a sequence. With `replace`, the sequence of that id exists, perhaps under another name.
+    fn define_sequence(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        sequence: &Sequence,
+        replace: bool,
+    ) -> Result<()> {
+        let before = self.names.get(&sequence.id).cloned();
+        if replace != before.is_some() {
+            return Err(if replace { no_table(name) } else { name_taken(name) });
+        }
+        let access = Arc::clone(&self.access);
+        if let Some((namespace, name)) = &before {
+            self.remove(namespace, name)?;
+        }
+        self.insert(namespace, name, Object::Sequence(sequence.clone()))?;
+        self.access = access;
+        self.names.insert(sequence.id, (namespace.to_owned(), name.to_owned()));
+        self.next_table_id = self.next_table_id.max(sequence.id.0 + 1);
+        let to = Securable::relation(namespace, name);
+        if let Some((namespace, name)) = before {
+            let from = Securable::Relation { namespace, name };
+            if from != to && self.access.has(&from) {
+                Arc::make_mut(&mut self.access).rename(&from, to);
+            }
+        }
+        Ok(())
     }
 
     fn change_role(&mut self, change: &RoleChange) -> Result<()> {
@@ -477,6 +539,9 @@ impl Catalog {
         let removed = Arc::make_mut(objects).remove(name).ok_or_else(|| no_table(name))?;
         if let Object::Table(entry) = &removed {
             self.forget_indexes(&entry.schema);
+        }
+        if let Object::Sequence(sequence) = &removed {
+            self.names.remove(&sequence.id);
         }
         self.forget_access(&Securable::relation(namespace, name));
         Ok(())

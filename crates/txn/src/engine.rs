@@ -30,6 +30,7 @@ use crate::published::{Publisher, Snapshot};
 use crate::record::StageId;
 use crate::recovery::{self, STAGE_HEAD};
 use crate::row_locks::RowLocks;
+use crate::sequence::{Position, Reservation, Sequence, SequenceChange, SequenceCounter};
 use crate::stage::{Inlet, Stage, inlet};
 use crate::stage_queues::{Receiver, Sender, channel};
 use crate::staging::{Staged, StagingArea};
@@ -275,6 +276,85 @@ impl Engine {
             // A request that cannot be sent is dropped, which notifies its waiter.
             let _ = self.shared.requests.send(request);
         }
+    }
+
+    /// Requests a record that reserves numbers of a sequence. `acknowledge` is called once it is as
+    /// durable as requested, or with the error. A request that cannot be sent is returned; dropping
+    /// it reports that.
+    fn reserve(
+        &self,
+        (id, counter): (TableId, &Arc<SequenceCounter>),
+        reservation: Reservation,
+        durability: Durability,
+        acknowledge: Acknowledge,
+    ) -> std::result::Result<(), Request> {
+        let reserved = Arc::clone(counter);
+        let acknowledge = Waiter::new(Box::new(move |result: Result<Lsn>| {
+            match &result {
+                Ok(_) => reserved.reserved(reservation, durability == Durability::Fsync),
+                Err(_) => reserved.refused(reservation),
+            }
+            acknowledge(result);
+        }));
+        let change = SequenceChange::reserve(id, counter, reservation);
+        self.shared.requests.send(Request::Sequence { change, durability, acknowledge })
+    }
+
+    /// Takes numbers of a sequence, and blocks until they are durable: fewer only where the
+    /// sequence ends. A thread that other work needs must not call this.
+    ///
+    /// # Errors
+    /// If the log refuses the record, or the database is closed. No numbers are handed out then.
+    pub fn take_numbers(&self, sequence: &Sequence, count: usize) -> Result<Vec<i64>> {
+        let mut numbers = Vec::with_capacity(count);
+        loop {
+            let missing = count - numbers.len();
+            let counter = &sequence.counter;
+            let Some(reservation) = counter.take_durable(&sequence.options, missing, &mut numbers)
+            else {
+                return Ok(numbers);
+            };
+            let (sender, receiver) = channel();
+            let told: Acknowledge = Box::new(move |result| {
+                // The receiver outlives the call.
+                let _ = sender.send(result);
+            });
+            drop(self.reserve((sequence.id, counter), reservation, Durability::Fsync, told));
+            receiver.recv().map_err(|_| closed())??;
+        }
+    }
+
+    /// Takes numbers of a sequence for rows that the caller commits afterwards: fewer only where
+    /// the sequence ends. The log holds the numbers' record before the rows, so this does not wait.
+    #[must_use]
+    pub fn take_numbers_ahead(&self, sequence: &Sequence, count: usize) -> Vec<i64> {
+        let mut numbers = Vec::with_capacity(count);
+        let of = (sequence.id, &sequence.counter);
+        let unsent =
+            sequence.counter.take_ahead(&sequence.options, count, &mut numbers, |reservation| {
+                self.reserve(of, reservation, Durability::Write, Box::new(drop))
+            });
+        drop(unsent);
+        numbers
+    }
+
+    /// Sets the position of a sequence, and blocks until that is durable.
+    ///
+    /// # Errors
+    /// If the log refuses the record, or the database is closed.
+    pub fn set_position(&self, sequence: &Sequence, position: Position) -> Result<()> {
+        if sequence.counter.set_private(position) {
+            return Ok(());
+        }
+        let (sender, receiver) = channel();
+        let acknowledge = Waiter::new(Box::new(move |result: Result<Lsn>| {
+            // The receiver outlives the call.
+            let _ = sender.send(result);
+        }));
+        let change = SequenceChange::set(sequence.id, &sequence.counter, position);
+        let durability = Durability::Fsync;
+        let _ = self.shared.requests.send(Request::Sequence { change, durability, acknowledge });
+        receiver.recv().map_err(|_| closed())?.map(drop)
     }
 
     /// Commits and waits for the acknowledgement.

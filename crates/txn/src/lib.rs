@@ -22,6 +22,7 @@ mod published;
 mod record;
 mod recovery;
 mod row_locks;
+mod sequence;
 mod stage;
 mod stage_queues;
 mod staging;
@@ -48,6 +49,7 @@ pub use pipeline_metrics::{PipelineTotals, SYNC_MICROS, StageTotals};
 pub use progress::{NoProgress, Progress, Unit};
 pub use published::Snapshot;
 pub use row_locks::{LockOutcome, LockOwner, LockRequest, LockWait, TableLocks};
+pub use sequence::{Position, Sequence, SequenceCounter, SequenceOptions};
 pub use staging::Staged;
 pub use storage_health::{
     StorageChange, StorageFault, StorageHealth, StorageListener, StorageReason,

@@ -15,6 +15,7 @@ use thalweg_types::{Lsn, Result, TableId};
 
 use crate::catalog::Catalog;
 use crate::memory_budget;
+use crate::sequence::{Before, SequenceCounter};
 use crate::staging::Staged;
 use crate::transaction_stage::Writer;
 use tables::Tables;
@@ -82,6 +83,8 @@ pub(crate) enum Step {
     Created(TableId, Arc<TableState>),
     /// Holds the writing half until the drop can no longer be undone.
     Dropped(TableId, Box<Writer>),
+    /// A record of a sequence. Its counter belongs to no snapshot.
+    Counted(Arc<SequenceCounter>, Before),
 }
 
 /// State that is superseded by a publication. It may hold whole tables, which take long to drop.
@@ -146,6 +149,7 @@ impl State {
                 None
             }
             Step::Dropped(id, _) => self.tables.remove(*id),
+            Step::Counted(..) => None,
         }
     }
 }

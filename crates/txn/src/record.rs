@@ -7,6 +7,7 @@ use thalweg_store::Bitmap;
 use thalweg_types::{ColumnId, Error, Lsn, Result, RowId, TableId};
 
 use crate::catalog::CatalogChange;
+use crate::sequence::Position;
 
 /// The kinds of record in the log.
 pub const GROUP_RECORD: u8 = 1;
@@ -36,6 +37,7 @@ pub enum Entry<'a> {
     Truncate { table: TableId },
     Compact { table: TableId, chunk: u32, sources: Vec<(u32, &'a [u8])> },
     Identity { table: TableId, column: ColumnId, next: i64 },
+    Sequence { id: TableId, position: Position },
 }
 
 const CATALOG: u8 = 1;
@@ -46,6 +48,7 @@ const KILL: u8 = 5;
 const TRUNCATE: u8 = 6;
 const COMPACT: u8 = 7;
 const IDENTITY: u8 = 8;
+const SEQUENCE: u8 = 9;
 
 /// Builds a group's payload. Small entries share a buffer; large ones stay separate parts, so that
 /// a bulk chunk is never copied on its way to disk.
@@ -135,6 +138,13 @@ impl GroupEncoder {
         self.tail.extend_from_slice(&next.to_le_bytes());
     }
 
+    /// Adds the position behind which a sequence goes on.
+    pub fn sequence(&mut self, id: TableId, position: Position) {
+        self.head(SEQUENCE, id);
+        self.tail.push(u8::from(position.is_called));
+        self.tail.extend_from_slice(&position.last.to_le_bytes());
+    }
+
     /// The parts of the payload, to be written one after the other.
     #[must_use]
     pub fn finish(mut self) -> Vec<Vec<u8>> {
@@ -222,6 +232,16 @@ impl<'a> GroupDecoder<'a> {
                 let column = ColumnId(self.short()?);
                 let bytes = self.take(8)?.try_into().expect("eight bytes were taken");
                 Ok(Entry::Identity { table, column, next: i64::from_le_bytes(bytes) })
+            }
+            SEQUENCE => {
+                let is_called = match self.byte()? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(self.unreadable()),
+                };
+                let bytes = self.take(8)?.try_into().expect("eight bytes were taken");
+                let position = Position { last: i64::from_le_bytes(bytes), is_called };
+                Ok(Entry::Sequence { id: table, position })
             }
             _ => Err(self.unreadable()),
         }
@@ -336,6 +356,7 @@ mod tests {
         encoder.truncate(TableId(4));
         encoder.compact(TableId(1), 10, &[(3, vec![0xFF; 4])]);
         encoder.identity(TableId(1), ColumnId(2), -5);
+        encoder.sequence(TableId(6), Position { last: -7, is_called: true });
         encoder.finish().concat()
     }
 
@@ -344,7 +365,7 @@ mod tests {
         let payload = encoded();
         let entries: Vec<_> =
             GroupDecoder::new(Lsn(1), &payload).collect::<Result<Vec<_>>>().unwrap();
-        assert_eq!(entries.len(), 8);
+        assert_eq!(entries.len(), 9);
         assert_eq!(
             entries[4],
             Entry::Kill { table: TableId(1), rows: vec![RowId::new(0, 1), RowId::new(3, 5)] }
@@ -354,6 +375,8 @@ mod tests {
             entries[7],
             Entry::Identity { table: TableId(1), column: ColumnId(2), next: -5 }
         );
+        let position = Position { last: -7, is_called: true };
+        assert_eq!(entries[8], Entry::Sequence { id: TableId(6), position });
     }
 
     #[test]

@@ -154,6 +154,11 @@ impl Replay {
                 table.identities().raise(column, next);
                 Ok(())
             }
+            Entry::Sequence { id, position } => {
+                let (_, _, sequence) = self.catalog.sequence(id).ok_or_else(unknown_table)?;
+                sequence.counter.set(position);
+                Ok(())
+            }
             Entry::Catalog(_) | Entry::StagedChunk { .. } => {
                 unreachable!("taken care of where the group is walked")
             }

@@ -25,6 +25,7 @@ use crate::pipeline_metrics::Counters;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, bitmap_bytes};
 use crate::row_locks::{LockOutcome, LockOwner, LockRequest, RowLocks};
+use crate::sequence::SequenceChange;
 use crate::stage::Stage;
 use crate::stage_queues::{Receiver, Sender, channel};
 use crate::waiter::Waiter;
@@ -55,6 +56,12 @@ pub(crate) enum Request {
     GiveUp(LockOwner),
     /// Asks if an owner waits for a row lock.
     IsParked(LockOwner, Sender<bool>),
+    /// Writes the position of a sequence.
+    Sequence {
+        change: SequenceChange,
+        durability: Durability,
+        acknowledge: Waiter,
+    },
     /// Replaces a full chunk by its closed form, with the same rows and number.
     Swap {
         table: TableId,
@@ -180,6 +187,9 @@ impl TransactionStage {
             Request::GiveUp(owner) => self.give_up(owner),
             // The caller may have stopped waiting.
             Request::IsParked(owner, reply) => drop(reply.send(self.is_parked(owner))),
+            Request::Sequence { change, durability, acknowledge } => {
+                self.write_position(change, durability, acknowledge);
+            }
             Request::Swap { table, number, chunk } => self.swap(table, number, chunk),
             Request::Compact { table, built } => self.compact(table, built),
             Request::CloseFull => {
@@ -196,6 +206,7 @@ impl TransactionStage {
             }
             Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
             Request::Close(reply) => {
+                self.write_positions();
                 self.send(DiskCommand::Close(reply));
                 return ControlFlow::Break(());
             }
@@ -253,6 +264,43 @@ impl TransactionStage {
         };
         let acknowledge = Waiter::new(Box::new(on_result));
         self.hand_on(self.lsn.next(), effects, encoder, durability, acknowledge);
+    }
+
+    /// Writes a position of a sequence. A sequence that was dropped or replaced meanwhile needs no
+    /// record.
+    fn write_position(&mut self, change: SequenceChange, durability: Durability, waiter: Waiter) {
+        if let Some(error) = &self.stopped {
+            return waiter.tell(Err(error.clone()));
+        }
+        let current = self.catalog.sequence(change.id);
+        let Some((_, _, sequence)) =
+            current.filter(|(_, _, current)| Arc::ptr_eq(&current.counter, &change.counter))
+        else {
+            return waiter.tell(Ok(self.lsn));
+        };
+        let (position, before) = change.write(&sequence.options);
+        let mut encoder = GroupEncoder::default();
+        encoder.sequence(change.id, position);
+        let steps = vec![Step::Counted(change.counter, before)];
+        let effects = GroupEffects { steps, ..GroupEffects::default() };
+        self.hand_on(self.lsn.next(), effects, encoder, durability, waiter);
+    }
+
+    /// Writes the positions of all sequences that have numbers reserved, so that a database that
+    /// was closed goes on without a gap.
+    fn write_positions(&mut self) {
+        if self.stopped.is_some() {
+            return;
+        }
+        let mut encoder = GroupEncoder::default();
+        for (_, _, sequence) in self.catalog.sequences() {
+            if let Some(position) = sequence.counter.unlogged() {
+                encoder.sequence(sequence.id, position);
+            }
+        }
+        let waiter = Waiter::without_waiter();
+        let effects = GroupEffects::default();
+        self.hand_on(self.lsn.next(), effects, encoder, Durability::Write, waiter);
     }
 
     /// Checks that there is memory for further rows. The size of a group's rows is known only once
@@ -402,6 +450,7 @@ impl TransactionStage {
                 Step::Dropped(id, writer) => {
                     self.tables.insert(id, *writer);
                 }
+                Step::Counted(counter, before) => counter.undo(before),
             }
         }
     }

@@ -92,6 +92,8 @@ sql_states! {
     INVALID_LIMIT = "2201W" => InvalidRequest,
     INVALID_OFFSET = "2201X" => InvalidRequest,
     INVALID_ESCAPE_SEQUENCE = "22025" => InvalidRequest,
+    SEQUENCE_LIMIT_EXCEEDED = "2200H" => InvalidRequest,
+    INVALID_NAME = "42602" => InvalidRequest,
     ARRAY_SUBSCRIPT_ERROR = "2202E" => InvalidRequest,
     SINGLETON_JSON_ITEM_REQUIRED = "22038" => InvalidRequest,
     UNTRANSLATABLE_CHARACTER = "22P05" => InvalidRequest,

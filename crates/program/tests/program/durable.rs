@@ -54,3 +54,38 @@ fn a_place_that_cannot_be_used_is_told() {
     let error_text = thalweg(&["--data", "/proc/nowhere", "-c", "SELECT 1"]).failure(3);
     assert!(error_text.starts_with("ERROR:  "), "{error_text}");
 }
+
+/// The number that a shell prints for `nextval`, after the line of its name.
+fn number(lines: &mut impl Iterator<Item = std::io::Result<String>>) -> i64 {
+    let mut numbers = lines.map(|line| line.unwrap()).filter_map(|line| line.parse().ok());
+    numbers.next().expect("a number is printed")
+}
+
+#[test]
+fn numbers_of_a_sequence_come_once_though_the_process_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = text(directory.path());
+    sql_on(directory.path(), "CREATE SEQUENCE s; CREATE TABLE t (a int DEFAULT nextval('s'))");
+    let mut greatest = 0;
+    for round in 0..3 {
+        let mut killed = command(&["--data", data, "--format", "csv"]);
+        let mut killed = killed.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdin = killed.stdin.take().unwrap();
+        let mut lines = BufReader::new(killed.stdout.take().unwrap()).lines();
+        for _ in 0..40 {
+            stdin.write_all(b"INSERT INTO t DEFAULT VALUES;\nSELECT nextval('s');\n").unwrap();
+            stdin.flush().unwrap();
+            let next = number(&mut lines);
+            assert!(next > greatest, "{next} after {greatest} in round {round}");
+            greatest = next;
+        }
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+    }
+    let twice = "SELECT count(*) - count(DISTINCT a) AS twice FROM t";
+    assert_eq!(sql_on(directory.path(), twice), " twice\n-------\n     0\n(1 row)\n\n");
+    // A restart without a crash leaves no gap.
+    let first = sql_on(directory.path(), "SELECT nextval('s') - 1000000 AS n");
+    let second = sql_on(directory.path(), "SELECT nextval('s') - 1000001 AS n");
+    assert_eq!(first, second);
+}

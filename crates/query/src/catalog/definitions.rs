@@ -36,7 +36,7 @@ const RESERVED: [&str; 100] = [
 ];
 
 /// Splits a qualified SQL name: `shop."Order Items"`; `None` if the text is no name.
-pub(super) fn name_parts(text: &str) -> Option<Vec<String>> {
+pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text.trim();
     loop {

@@ -6,7 +6,7 @@
 //! | numbers from | belong to |
 //! | --- | --- |
 //! | 1 | what PostgreSQL itself brings, under PostgreSQL's own numbers |
-//! | 16,384 | tables |
+//! | 16,384 | tables and sequences |
 //! | [`NAMED`] | namespaces, views, indexes and the rest that has a name only |
 //! | [`ROW_TYPES`], [`ROW_ARRAYS`] | the types of a relation's rows, and of arrays of them |
 //! | [`KEY_CONSTRAINTS`] | the constraints that indexes stand for |
@@ -15,14 +15,17 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use thalweg_txn::{Catalog, Object, RoleId, Securable, View, access_item};
-use thalweg_types::{Column, ColumnId, Index, Key, TableSchema, ValueOrder};
+use thalweg_txn::{
+    Catalog, Object, RoleId, Securable, Sequence, SequenceOptions, View, access_item,
+};
+use thalweg_types::{Column, ColumnId, DataType, Index, Key, TableSchema, ValueOrder};
 
 use super::INFORMATION_SCHEMA;
+use super::definitions::quoted;
 use super::information_schema;
 use super::pg_catalog::relations;
 
-const TABLES: i64 = 16_384;
+const TABLES: i64 = crate::sequences::OIDS;
 const NAMED: i64 = 0x0400_0000;
 pub(super) const ROW_TYPES: i64 = 0x1000_0000;
 pub(super) const ROW_ARRAYS: i64 = 0x2000_0000;
@@ -96,14 +99,52 @@ pub(super) enum Source {
         /// `None` for an index without a constraint.
         constraint: Option<Constraint>,
     },
-    Sequence {
-        table: Arc<TableSchema>,
-        column: Column,
-    },
+    Sequence(Box<NumberSource>),
     /// A relation of `pg_catalog` or `information_schema`.
     System {
         kind: &'static str,
     },
+}
+
+/// A sequence, or the counter of an auto-numbered column as a sequence.
+pub(super) struct NumberSource {
+    pub(super) options: SequenceOptions,
+    /// The column that owns it.
+    pub(super) owner: Option<(Arc<TableSchema>, Column)>,
+    /// `None` for the counter of a column.
+    pub(super) sequence: Option<Sequence>,
+}
+
+impl NumberSource {
+    /// The counter of an auto-numbered column.
+    fn of_column(table: &Arc<TableSchema>, column: &Column) -> NumberSource {
+        let max = match column.data_type {
+            DataType::Int2 => i64::from(i16::MAX),
+            DataType::Int4 => i64::from(i32::MAX),
+            _ => i64::MAX,
+        };
+        let options = SequenceOptions {
+            data_type: column.data_type.clone(),
+            start: 1,
+            increment: 1,
+            min: 1,
+            max,
+            cache: 1,
+            cycles: false,
+        };
+        let owner = Some((Arc::clone(table), column.clone()));
+        NumberSource { options, owner, sequence: None }
+    }
+
+    fn of_sequence(catalog: &Catalog, sequence: &Sequence) -> NumberSource {
+        let owner = sequence.owned_by.and_then(|(table, column)| {
+            let table = &catalog.table(table)?.schema;
+            let position = table.position(column)?;
+            Some((Arc::clone(table), table.columns[position].clone()))
+        });
+        let (options, sequence) = (sequence.options.clone(), Some(sequence.clone()));
+        NumberSource { options, owner, sequence }
+    }
 }
 
 /// The constraints that PostgreSQL shows as indexes.
@@ -128,7 +169,7 @@ impl Relation {
             Source::View(_) => "v",
             Source::External => "f",
             Source::Index { .. } => "i",
-            Source::Sequence { .. } => "S",
+            Source::Sequence(_) => "S",
             Source::System { kind } => kind,
         }
     }
@@ -136,6 +177,11 @@ impl Relation {
     /// True if the relation has a row type.
     pub(super) fn has_row_type(&self) -> bool {
         matches!(self.source, Source::Table(_) | Source::View(_) | Source::External)
+    }
+
+    /// True for a sequence with an owner and grants of its own.
+    pub(super) fn is_own_sequence(&self) -> bool {
+        matches!(&self.source, Source::Sequence(source) if source.sequence.is_some())
     }
 
     pub(super) fn table(&self) -> Option<&Arc<TableSchema>> {
@@ -177,7 +223,7 @@ impl Objects {
             for (name, object) in catalog.objects(namespace) {
                 let access = Shared::of(catalog, &Securable::relation(namespace, name));
                 let home = Home { namespace, oid: namespace_oid, access: Arc::new(access) };
-                objects.add(&home, name, object, &mut numbers);
+                objects.add(catalog, &home, name, object, &mut numbers);
             }
         }
         objects.add_system();
@@ -207,8 +253,20 @@ impl Objects {
         self.by_name.get(&key).map(|index| &self.relations[*index])
     }
 
-    fn add(&mut self, home: &Home<'_>, name: &str, object: &Object, numbers: &mut Numbers) {
+    fn add(
+        &mut self,
+        catalog: &Catalog,
+        home: &Home<'_>,
+        name: &str,
+        object: &Object,
+        numbers: &mut Numbers,
+    ) {
         match object {
+            Object::Sequence(sequence) => {
+                let oid = TABLES + i64::from(sequence.id.0);
+                let source = NumberSource::of_sequence(catalog, sequence);
+                self.push(home, oid, name, Source::Sequence(Box::new(source)));
+            }
             Object::Table(entry) => self.add_table(home, &entry.schema, numbers),
             Object::View(view) => {
                 let oid = numbers.named("relation", &[home.namespace, name]);
@@ -245,8 +303,8 @@ impl Objects {
         for column in table.columns.iter().filter(|column| column.identity.is_some()) {
             let oid = numbers.named("sequence", &[&id, &column.id.0.to_string()]);
             let name = format!("{}_{}_seq", table.name, column.name);
-            let source = Source::Sequence { table: Arc::clone(table), column: column.clone() };
-            self.push(home, oid, &name, source);
+            let source = NumberSource::of_column(table, column);
+            self.push(home, oid, &name, Source::Sequence(Box::new(source)));
         }
         for check in &table.checks {
             self.checks.push(CheckConstraint {
@@ -256,6 +314,31 @@ impl Objects {
                 expression: check.expression.clone(),
             });
         }
+    }
+
+    /// A stored default as PostgreSQL shows it: with names of sequences, not their numbers.
+    pub(super) fn shown_default(&self, text: &str) -> String {
+        const CALL: &str = "val(";
+        let (mut shown, mut rest) = (String::new(), text);
+        while let Some(at) = rest.find(CALL) {
+            let (before, after) = rest.split_at(at + CALL.len());
+            let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+            let sequence = after[..digits].parse().ok().and_then(|oid| self.relation(oid));
+            shown.push_str(before);
+            match sequence.filter(|relation| relation.is_own_sequence()) {
+                Some(relation) => {
+                    let name = quoted(&relation.name);
+                    let name = match relation.is_visible() {
+                        true => name,
+                        false => format!("{}.{name}", quoted(&relation.namespace)),
+                    };
+                    shown.push_str(&format!("'{}'::regclass", name.replace('\'', "''")));
+                }
+                None => shown.push_str(&after[..digits]),
+            }
+            rest = &after[digits..];
+        }
+        shown + rest
     }
 
     fn add_system(&mut self) {

@@ -123,7 +123,7 @@ impl SearchPath {
         let has_constraint = |namespace: &&str| {
             catalog.objects(namespace).any(|(_, object)| match object {
                 Object::Table(entry) => entry.schema.constraints().any(|key| key.name == name),
-                Object::View(_) | Object::External(_) => false,
+                Object::View(_) | Object::External(_) | Object::Sequence(_) => false,
             })
         };
         let names = || self.names.iter().map(String::as_str);

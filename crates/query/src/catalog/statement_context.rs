@@ -13,6 +13,7 @@ use super::{DATABASE, SearchPath, SessionCatalog};
 use crate::database::DatabaseShared;
 use crate::locks::Listed;
 use crate::privileges::Identity;
+use crate::sequences::{SequenceAccess, SessionSequences};
 use crate::server_context::{Activity, End, SessionInfo};
 use crate::statement::{Scope, Setter, Settings, changed_identity, role_setting, unrecognized};
 
@@ -25,6 +26,7 @@ pub(crate) struct StatementContext {
     pub(crate) facts: Arc<SessionInfo>,
     /// The session carries them out when the statement was planned, and when its next one begins.
     pub(crate) setting_requests: SettingRequests,
+    pub(crate) sequences: Arc<SessionSequences>,
 }
 
 /// A request of a function to change a setting.
@@ -77,6 +79,30 @@ impl SessionCatalog {
         let statement_context = statement_context
             .ok_or_else(|| Error::internal("there is no statement to look for"))?;
         Ok(CatalogLookup { objects: self.objects(), catalog: self.catalog(), statement_context })
+    }
+
+    /// The running statement's way to sequences.
+    ///
+    /// # Errors
+    /// If no statement of a session runs.
+    pub(crate) fn sequence_access(&self) -> Result<SequenceAccess> {
+        let context = self.statement_context.lock();
+        let context = context.as_ref().ok_or_else(|| {
+            Error::unsupported("a sequence as the default of rows that no session writes")
+                .with_hint("Write the rows with SQL, or give values for the column.")
+        })?;
+        let own_catalog = self.transaction.lock().as_ref().and_then(|transaction| {
+            let (own, published) = (transaction.catalog(), transaction.snapshot().catalog());
+            (!Arc::ptr_eq(own, published)).then(|| Arc::clone(own))
+        });
+        Ok(SequenceAccess {
+            database: Arc::downgrade(&context.database),
+            session: Arc::clone(&context.sequences),
+            role: context.identity().current,
+            is_read_only: context.settings.modes().read_only,
+            search_path: Arc::clone(&context.search_path),
+            own_catalog,
+        })
     }
 }
 

@@ -213,7 +213,7 @@ pub(super) async fn columns_of_views(state: &SessionState, catalog: &Catalog) ->
                     Box::pin(plan(state, name, view, owner)).await
                 }
                 Object::External(table) => external(state, table).await,
-                Object::Table(_) => continue,
+                Object::Table(_) | Object::Sequence(_) => continue,
             };
             // A view over a dropped object has no columns to show.
             if let Ok(provider) = provider {

@@ -209,6 +209,7 @@ impl Session {
             search_path: Arc::clone(&search_path),
             facts: Arc::clone(&self.facts),
             setting_requests: Arc::clone(&self.setting_requests),
+            sequences: Arc::clone(&self.sequences),
         };
         planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);

@@ -26,7 +26,7 @@ use super::found_rows::replace;
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
 use super::update::{Assignments, with_row_ids};
-use super::{Execution, Target, ast_tools, folded, owner};
+use super::{Execution, Target, ast_tools, folded, owner, sequence};
 use crate::outcome::Outcome;
 use crate::plan;
 
@@ -42,13 +42,16 @@ pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Re
         owner::of_relation(execution, &name, new_owner)?;
         return Ok(outcome);
     }
-    if let other @ (Object::View(_) | Object::External(_)) = name.find(&catalog)? {
+    if let other @ (Object::View(_) | Object::External(_) | Object::Sequence(_)) =
+        name.find(&catalog)?
+    {
         return Err(Error::unsupported(format!("ALTER TABLE on a {}", other.kind())));
     }
     let id = Target::find(&catalog, &alter.name)?.id();
     execution.names.rights().owns(&Securable::relation(&name.namespace, &name.name))?;
     for operation in &alter.operations {
         apply(execution, &current(execution, id)?, operation).await?;
+        sequence::drop_owned(execution, id, false)?;
     }
     Ok(outcome)
 }
@@ -376,6 +379,7 @@ async fn set_type(
     let null = new_null_array(column_field(&column).data_type(), 1);
     change(execution, schema, Some(encoded(vec![(&column, null)])?))?;
     let target = current(execution, target.id())?;
+    sequence::reown(execution, target.id(), (old, id))?;
     replace(execution, &target, rows).await.map(drop)
 }
 

@@ -1,11 +1,11 @@
-//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SCHEMA`.
+//! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SEQUENCE`, `DROP SCHEMA`.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
 use thalweg_txn::{Catalog, CatalogChange, Object, Securable};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::target::QualifiedName;
-use super::{Execution, index};
+use super::{Execution, index, sequence};
 use crate::outcome::{Notice, Outcome};
 
 pub(super) fn run(
@@ -20,8 +20,11 @@ pub(super) fn run(
         let existing = || QualifiedName::existing(&execution.names.catalog(), name);
         let dropped = match kind {
             ObjectType::Table | ObjectType::View => {
-                existing().and_then(|name| drop_object(execution, kind, &name))
+                existing().and_then(|name| drop_object(execution, kind, &name, cascade))
             }
+            ObjectType::Sequence => existing()
+                .and_then(|name| sequence::drop(execution, &name, cascade))
+                .map(|dropped| notices.extend(dropped)),
             ObjectType::Index => existing().and_then(|name| index::drop(execution, &name)),
             ObjectType::Schema => {
                 drop_namespace(execution, &QualifiedName::of(name)?.name, cascade)
@@ -48,7 +51,12 @@ pub(super) fn run(
     Ok(outcome)
 }
 
-fn drop_object(execution: &Execution<'_>, kind: ObjectType, name: &QualifiedName) -> Result<()> {
+fn drop_object(
+    execution: &Execution<'_>,
+    kind: ObjectType,
+    name: &QualifiedName,
+    cascade: bool,
+) -> Result<()> {
     let catalog = execution.names.catalog();
     let wanted = if kind == ObjectType::Table { "table" } else { "view" };
     if catalog.table_of_index(&name.namespace, &name.name).is_some() {
@@ -69,7 +77,12 @@ fn drop_object(execution: &Execution<'_>, kind: ObjectType, name: &QualifiedName
         }
     };
     execution.names.rights().may_drop(&name.namespace, &name.name)?;
-    execution.names.with(|t| t.change_catalog(change))
+    let table = match &change {
+        CatalogChange::DropTable { id } => Some(*id),
+        _ => None,
+    };
+    execution.names.with(|t| t.change_catalog(change))?;
+    table.map_or(Ok(()), |table| sequence::drop_owned(execution, table, cascade))
 }
 
 fn undefine(name: &QualifiedName) -> CatalogChange {
@@ -90,6 +103,7 @@ fn drop_namespace(execution: &Execution<'_>, name: &str, cascade: bool) -> Resul
         execution.names.rights().owns(&Securable::Namespace(name.to_owned()))?;
     }
     if cascade {
+        sequence::drop_defaults_outside(execution, name)?;
         for change in drops_in(&catalog, name) {
             execution.names.with(|t| t.change_catalog(change))?;
         }
@@ -103,7 +117,7 @@ fn drops_in(catalog: &Catalog, namespace: &str) -> Vec<CatalogChange> {
         .objects(namespace)
         .map(|(name, object)| match object {
             Object::Table(entry) => CatalogChange::DropTable { id: entry.schema.id },
-            Object::View(_) | Object::External(_) => {
+            Object::View(_) | Object::External(_) | Object::Sequence(_) => {
                 CatalogChange::Undefine { namespace: namespace.to_owned(), name: name.to_owned() }
             }
         })

@@ -29,7 +29,7 @@ pub(super) fn grant(execution: &mut Execution<'_>, grant: &Grant) -> Result<Outc
     }
     let mut outcome = Outcome::command("GRANT");
     for object in objects_of(execution, objects)? {
-        let wanted = privileges_of(&grant.privileges, &object)?;
+        let wanted = privileges_of(&execution.names.catalog(), &grant.privileges, &object)?;
         let words = ["granted", "were"];
         let Some(by) = Grantor::of(execution, &object, wanted, &grant.privileges, words)? else {
             outcome.notices.push(nothing(&object, words).into());
@@ -57,7 +57,7 @@ pub(super) fn revoke(execution: &mut Execution<'_>, revoke: &Revoke) -> Result<O
     let cascade = matches!(revoke.cascade, Some(CascadeOption::Cascade));
     let mut outcome = Outcome::command("REVOKE");
     for object in objects_of(execution, objects)? {
-        let wanted = privileges_of(&revoke.privileges, &object)?;
+        let wanted = privileges_of(&execution.names.catalog(), &revoke.privileges, &object)?;
         let words = ["revoked", "could be"];
         let Some(by) = Grantor::of(execution, &object, wanted, &revoke.privileges, words)? else {
             outcome.notices.push(nothing(&object, words).into());

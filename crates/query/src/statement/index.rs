@@ -26,7 +26,9 @@ pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> R
     reject_unsupported(create)?;
     let catalog = execution.names.catalog();
     let table = QualifiedName::existing(&catalog, &create.table_name)?;
-    if let other @ (Object::View(_) | Object::External(_)) = table.find(&catalog)? {
+    if let other @ (Object::View(_) | Object::External(_) | Object::Sequence(_)) =
+        table.find(&catalog)?
+    {
         let message = format!("cannot create index on relation \"{}\"", table.name);
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message)
             .with_detail(format!("This operation is not supported for {}s.", other.kind())));
@@ -118,7 +120,7 @@ fn constraint_named<'a>(
             let found = entry.schema.constraints().any(|key| key.name == name);
             found.then_some(entry.schema.as_ref())
         }
-        Object::View(_) | Object::External(_) => None,
+        Object::View(_) | Object::External(_) | Object::Sequence(_) => None,
     })
 }
 

@@ -27,7 +27,7 @@ pub(super) fn comment(
             };
             Target::find(&catalog, &table)?.position(&folded(column))?;
         }
-        CommentObject::Table | CommentObject::View => {
+        CommentObject::Table | CommentObject::View | CommentObject::Sequence => {
             QualifiedName::existing(&catalog, name)?.find(&catalog)?;
         }
         CommentObject::Schema | CommentObject::Database => {}

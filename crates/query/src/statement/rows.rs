@@ -18,6 +18,7 @@ use thalweg_values::assign::assign;
 use thalweg_values::errors::from_datafusion;
 use thalweg_values::types::column_field;
 
+use crate::sequences::{DefaultNumbers, number_of_default};
 use crate::workers::NumberedElsewhere;
 
 /// The source of a column's values.
@@ -26,6 +27,8 @@ enum Source {
     Given(usize),
     /// An expression, evaluated for each row.
     Default(Arc<dyn PhysicalExpr>),
+    /// The next numbers of a sequence.
+    Sequence(DefaultNumbers),
     /// The column's counter.
     Counter,
     /// Another gateway's counter; the error says why this one cannot count.
@@ -65,7 +68,7 @@ impl Shaper {
                     Some(elsewhere) => Source::CountedElsewhere(elsewhere.0.clone()),
                 },
                 None => match &column.default {
-                    Some(text) => Source::Default(default_expression(state, column, text)?),
+                    Some(text) => default_source(state, column, text)?,
                     None => Source::Null,
                 },
             };
@@ -100,6 +103,11 @@ impl Shaper {
                     assign(given.column(*place), given.schema().field(*place), column)?
                 }
                 Source::Default(expression) => evaluate_default(expression, column, rows)?,
+                Source::Sequence(numbers) => {
+                    let numbers = numbers.take(rows)?;
+                    let field = Field::new(&column.name, numbers.data_type().clone(), true);
+                    assign(&(Arc::new(numbers) as ArrayRef), &field, column)?
+                }
                 Source::Counter => {
                     let first = reserve(&self.counters, column, rows)?;
                     numbers(first, rows, &column.data_type)?
@@ -206,6 +214,16 @@ pub(super) fn compile(
         .and_then(|expression| guarded_expression(expression, schema))
         .map_err(translate_error)?;
     state.create_physical_expr(expression, schema).map_err(translate_error)
+}
+
+fn default_source(state: &SessionState, column: &Column, text: &str) -> Result<Source> {
+    let Some(numbers) = number_of_default(state, text)? else {
+        return default_expression(state, column, text).map(Source::Default);
+    };
+    Ok(match state.config().get_extension::<NumberedElsewhere>() {
+        None => Source::Sequence(numbers),
+        Some(elsewhere) => Source::CountedElsewhere(elsewhere.0.clone()),
+    })
 }
 
 fn default_expression(

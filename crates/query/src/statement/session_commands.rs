@@ -35,6 +35,7 @@ pub(crate) enum SessionCommand {
     /// One name, or all.
     Close(Option<String>),
     DiscardAll,
+    DiscardSequences,
     /// `DISCARD` of something else, by the command's name.
     Discard(&'static str),
 }
@@ -85,7 +86,7 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<SessionCommand> {
             SessionCommand::Discard("DISCARD PLANS")
         }
         Statement::Discard { object_type: DiscardObject::SEQUENCES } => {
-            SessionCommand::Discard("DISCARD SEQUENCES")
+            SessionCommand::DiscardSequences
         }
         Statement::Discard { object_type: DiscardObject::TEMP } => {
             SessionCommand::Discard("DISCARD TEMP")

@@ -88,6 +88,10 @@ impl Target {
         match name.find(catalog)? {
             Object::Table(entry) => Ok(Target { entry: entry.clone() }),
             other => {
+                if let Object::Sequence(_) = other {
+                    let message = format!("cannot change sequence \"{}\"", name.name);
+                    return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+                }
                 let kind = other.kind();
                 let message = format!("cannot change \"{}\": it is a {kind}", name.name);
                 Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message))

@@ -2,6 +2,7 @@
 
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement};
+use thalweg_dialect::parse::altered_sequence;
 use thalweg_types::{Error, Result, SqlState};
 
 /// Accepts statements that do not write.
@@ -52,7 +53,9 @@ fn named(statement: &Statement) -> Option<String> {
         Statement::CreateView(_) => "CREATE VIEW",
         Statement::CreateSchema { .. } => "CREATE SCHEMA",
         Statement::CreateRole(_) => "CREATE ROLE",
+        Statement::AlterTable(alter) if altered_sequence(alter).is_some() => "ALTER SEQUENCE",
         Statement::AlterTable(_) => "ALTER TABLE",
+        Statement::CreateSequence { .. } => "CREATE SEQUENCE",
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::AlterIndex { .. } => "ALTER INDEX",
         Statement::AlterSchema(_) => "ALTER SCHEMA",

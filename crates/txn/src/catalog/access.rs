@@ -16,7 +16,7 @@ use super::roles::RoleId;
 pub enum Securable {
     Database,
     Namespace(String),
-    /// A table, a view or an external table.
+    /// A table, a view, an external table or a sequence.
     Relation {
         namespace: String,
         name: String,

@@ -72,6 +72,9 @@ impl Privileges {
             | Privilege::References.bit()
             | Privilege::Trigger.bit(),
     );
+    /// The privileges that `ALL PRIVILEGES` on a sequence grants.
+    pub const SEQUENCE: Privileges =
+        Privileges(Privilege::Select.bit() | Privilege::Update.bit() | Privilege::Usage.bit());
     /// The privileges that `ALL PRIVILEGES` on a schema grants.
     pub const NAMESPACE: Privileges = Privileges(Privilege::Usage.bit() | Privilege::Create.bit());
     /// The privileges that `ALL PRIVILEGES` on the database grants.
@@ -161,6 +164,7 @@ mod tests {
     #[test]
     fn sets_are_written_as_postgresql_writes_them() {
         assert_eq!(Privileges::RELATION.to_string(), "arwdDxt");
+        assert_eq!(Privileges::SEQUENCE.to_string(), "rwU");
         assert_eq!(Privileges::NAMESPACE.to_string(), "UC");
         assert_eq!(Privileges::DATABASE.to_string(), "CTc");
         for (privilege, letter, name) in PRIVILEGES {

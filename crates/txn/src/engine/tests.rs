@@ -14,6 +14,7 @@ mod model;
 mod random;
 mod roles;
 mod row_locks;
+mod sequences;
 mod session;
 mod steps;
 mod storage;

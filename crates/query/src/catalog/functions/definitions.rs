@@ -114,9 +114,9 @@ fn serial_sequence(call: &Call<'_>) -> Result<Value> {
     };
     let table = names::resolve(Registered::Class, name, call)?;
     let sequence = call.lookup.objects.relations.iter().find(|relation| match &relation.source {
-        Source::Sequence { table: owner, column } => {
+        Source::Sequence(source) => source.owner.as_ref().is_some_and(|(owner, column)| {
             crate::catalog::objects::table_oid(owner) == table && column.name == column_name
-        }
+        }),
         _ => false,
     });
     let name =

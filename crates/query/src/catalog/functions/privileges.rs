@@ -63,7 +63,11 @@ fn on_relation(call: &Call<'_>, more: usize) -> Result<Value> {
     };
     let name = match &relation.source {
         Source::System { .. } => return Ok(Value::Flag(true)),
-        Source::Index { table, .. } | Source::Sequence { table, .. } => &table.name,
+        Source::Index { table, .. } => &table.name,
+        Source::Sequence(source) => match (&source.sequence, &source.owner) {
+            (None, Some((table, _))) => &table.name,
+            _ => &relation.name,
+        },
         _ => &relation.name,
     };
     held(call, more, &Securable::relation(&relation.namespace, name))

@@ -28,12 +28,13 @@ struct Shown<'a> {
     data_type: DataType,
     second_digits: Option<u8>,
     nullable: bool,
-    default: Option<&'a String>,
+    default: Option<String>,
     identity: Option<&'a Column>,
 }
 
 /// Every column that the role may see, except those of `pg_catalog`.
 fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Shown<'a>> {
+    let objects = &inputs.lookup.objects;
     let mut shown = Vec::new();
     for entry in inputs.lookup.catalog.tables() {
         let table = &entry.schema;
@@ -46,7 +47,7 @@ fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Sho
             data_type: column.data_type.clone(),
             second_digits: column.second_digits,
             nullable: column.nullable,
-            default: column.default.as_ref(),
+            default: column.default.as_ref().map(|text| objects.shown_default(text)),
             identity: column.identity.map(|_| column),
         }));
     }

@@ -74,28 +74,33 @@ pub(super) fn views(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &m
 /// A sequence belongs to a column: a role with any privilege on the table sees it.
 pub(super) fn sequences(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     for relation in &objects.relations {
-        let Source::Sequence { table, column } = &relation.source else { continue };
-        if !visibility.relation(&table.namespace, &table.name) {
+        let Source::Sequence(source) = &relation.source else { continue };
+        let seen = match (&source.sequence, &source.owner) {
+            (None, Some((table, _))) => visibility.relation(&table.namespace, &table.name),
+            _ => visibility.relation(&relation.namespace, &relation.name),
+        };
+        if !seen {
             continue;
         }
-        let (bits, greatest) = match column.data_type {
-            DataType::Int2 => (16, i64::from(i16::MAX)),
-            DataType::Int4 => (32, i64::from(i32::MAX)),
-            _ => (64, i64::MAX),
+        let options = &source.options;
+        let bits = match options.data_type {
+            DataType::Int2 => 16,
+            DataType::Int4 => 32,
+            _ => 64,
         };
         rows.push([
             ("sequence_catalog", DATABASE.into()),
             ("sequence_schema", (&relation.namespace).into()),
             ("sequence_name", (&relation.name).into()),
-            ("data_type", column.data_type.to_string().into()),
+            ("data_type", options.data_type.to_string().into()),
             ("numeric_precision", bits.into()),
             ("numeric_precision_radix", 2.into()),
             ("numeric_scale", 0.into()),
-            ("start_value", "1".into()),
-            ("minimum_value", "1".into()),
-            ("maximum_value", greatest.to_string().into()),
-            ("increment", "1".into()),
-            ("cycle_option", yes_or_no(false)),
+            ("start_value", options.start.to_string().into()),
+            ("minimum_value", options.min.to_string().into()),
+            ("maximum_value", options.max.to_string().into()),
+            ("increment", options.increment.to_string().into()),
+            ("cycle_option", yes_or_no(options.cycles)),
         ]);
     }
 }

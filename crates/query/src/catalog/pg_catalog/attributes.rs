@@ -35,7 +35,15 @@ pub(super) fn own(inputs: &Inputs<'_>, rows: &mut Rows) {
                     attribute.push(rows);
                 }
             }
-            Source::Sequence { .. } | Source::System { .. } => {}
+            Source::Sequence(_) => {
+                let schema = super::sequences::schema();
+                for (field, number) in schema.fields().iter().zip(1..) {
+                    let mut attribute = Attribute::new(relation.oid, number, field);
+                    attribute.not_null = true;
+                    attribute.push(rows);
+                }
+            }
+            Source::System { .. } => {}
         }
     }
 }
@@ -149,7 +157,7 @@ pub(super) fn defaults(objects: &Objects, rows: &mut Rows) {
                 ("oid", oid.into()),
                 ("adrelid", table_oid(table).into()),
                 ("adnum", number.into()),
-                ("adbin", default.into()),
+                ("adbin", objects.shown_default(default).into()),
             ]);
         }
     }

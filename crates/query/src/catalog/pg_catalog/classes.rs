@@ -42,7 +42,7 @@ pub(super) fn classes(inputs: &Inputs<'_>, rows: &mut Rows) {
 
 /// Grants on the relation itself.
 fn own_grants(relation: &Relation) -> Value {
-    if !relation.has_row_type() {
+    if !relation.has_row_type() && !relation.is_own_sequence() {
         return Value::Null;
     }
     relation.access.grants.clone().into()
@@ -74,7 +74,7 @@ impl Shape {
                 derived.map_or(0, |derived| derived.schema.fields().len() as i64)
             }
             Source::Index { index, .. } => index.key.columns.len() as i64,
-            Source::Sequence { .. } => 3,
+            Source::Sequence(_) => 3,
             Source::System { .. } => {
                 let system = relations::ALL.get(relation.name.as_str());
                 let system = system.or_else(|| information_schema::ALL.get(relation.name.as_str()));

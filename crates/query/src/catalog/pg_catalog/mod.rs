@@ -30,6 +30,7 @@ use datafusion::error::Result;
 
 pub(super) use procedures::Procedures;
 use rows::Rows;
+pub(super) use sequences::table as sequence_table;
 
 use super::CatalogLookup;
 use super::derived::Derived;

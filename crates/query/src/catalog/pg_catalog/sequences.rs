@@ -1,50 +1,79 @@
-//! `pg_sequence` and `pg_sequences`: the counters of auto-numbered columns.
+//! `pg_sequence`, `pg_sequences`, and the relation that each sequence is: sequences, and the
+//! counters of auto-numbered columns.
 
-use thalweg_types::{Column, DataType};
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::error::Result;
+use thalweg_txn::Sequence;
 use thalweg_values::system_types::column_type_oid;
 
 use super::Inputs;
-use super::rows::Rows;
+use super::rows::{Rows, Value};
 use crate::catalog::objects::{Objects, Source};
 
-/// The greatest number that the column can hold.
-fn greatest(column: &Column) -> i64 {
-    match column.data_type {
-        DataType::Int2 => i64::from(i16::MAX),
-        DataType::Int4 => i64::from(i32::MAX),
-        _ => i64::MAX,
-    }
+/// The columns of a sequence as a relation.
+pub(super) fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("last_value", DataType::Int64, false),
+        Field::new("log_cnt", DataType::Int64, false),
+        Field::new("is_called", DataType::Boolean, false),
+    ]))
+}
+
+/// A sequence as a relation of one row.
+pub(in crate::catalog) fn table(sequence: &Sequence) -> Result<Arc<dyn TableProvider>> {
+    let (position, ahead) = sequence.counter.observed();
+    let ahead = i64::try_from(ahead).unwrap_or(i64::MAX);
+    let row = RecordBatch::try_new(
+        schema(),
+        vec![
+            Arc::new(Int64Array::from(vec![position.last])),
+            Arc::new(Int64Array::from(vec![ahead])),
+            Arc::new(BooleanArray::from(vec![position.is_called])),
+        ],
+    )?;
+    Ok(Arc::new(MemTable::try_new(schema(), vec![vec![row]])?))
 }
 
 pub(super) fn sequence(objects: &Objects, rows: &mut Rows) {
     for relation in &objects.relations {
-        let Source::Sequence { column, .. } = &relation.source else { continue };
+        let Source::Sequence(source) = &relation.source else { continue };
+        let options = &source.options;
         rows.push([
             ("seqrelid", relation.oid.into()),
-            ("seqtypid", column_type_oid(&column.data_type).into()),
-            ("seqstart", 1.into()),
-            ("seqincrement", 1.into()),
-            ("seqmax", greatest(column).into()),
-            ("seqmin", 1.into()),
-            ("seqcache", 1.into()),
+            ("seqtypid", column_type_oid(&options.data_type).into()),
+            ("seqstart", options.start.into()),
+            ("seqincrement", options.increment.into()),
+            ("seqmax", options.max.into()),
+            ("seqmin", options.min.into()),
+            ("seqcache", options.cache.into()),
+            ("seqcycle", options.cycles.into()),
         ]);
     }
 }
 
 pub(super) fn sequences(inputs: &Inputs<'_>, rows: &mut Rows) {
     for relation in &inputs.lookup.objects.relations {
-        let Source::Sequence { column, .. } = &relation.source else { continue };
+        let Source::Sequence(source) = &relation.source else { continue };
+        let options = &source.options;
+        let position = source.sequence.as_ref().map(|sequence| sequence.counter.position());
+        let last = position.filter(|position| position.is_called).map(|position| position.last);
         rows.push([
             ("schemaname", (&relation.namespace).into()),
             ("sequencename", (&relation.name).into()),
             ("sequenceowner", inputs.lookup.role_name(relation.access.owner).into()),
-            ("data_type", i64::from(column_type_oid(&column.data_type)).into()),
-            ("start_value", 1.into()),
-            ("min_value", 1.into()),
-            ("max_value", greatest(column).into()),
-            ("increment_by", 1.into()),
-            ("cycle", false.into()),
-            ("cache_size", 1.into()),
+            ("data_type", i64::from(column_type_oid(&options.data_type)).into()),
+            ("start_value", options.start.into()),
+            ("min_value", options.min.into()),
+            ("max_value", options.max.into()),
+            ("increment_by", options.increment.into()),
+            ("cycle", options.cycles.into()),
+            ("cache_size", options.cache.into()),
+            ("last_value", last.map_or(Value::Null, Value::Number)),
         ]);
     }
 }

@@ -16,6 +16,7 @@ use thalweg_types::{
 use thalweg_values::types::{column_type, is_serial, kept_digits};
 
 use super::super::rows::{compile, evaluate_default};
+use super::super::sequence::{takes_numbers, with_numbers};
 use super::super::{Execution, Target, folded};
 use super::check_names;
 use crate::statement::target::QualifiedName;
@@ -220,10 +221,10 @@ pub(in crate::statement) fn set_default(
     expression: &Expr,
     execution: &Execution<'_>,
 ) -> Result<()> {
-    let text = expression.to_string();
+    let text = with_numbers(&execution.names.catalog(), expression)?.to_string();
     let logical =
         execution.translate(execution.state.create_logical_expr(&text, &DFSchema::empty()));
-    logical.map_err(|error| match error.state() {
+    let logical = logical.map_err(|error| match error.state() {
         SqlState::UNDEFINED_COLUMN => Error::new(
             SqlState::FEATURE_NOT_SUPPORTED,
             "cannot use column reference in DEFAULT expression",
@@ -231,8 +232,11 @@ pub(in crate::statement) fn set_default(
         _ => error,
     })?;
     let compiled = compile(&execution.state, &text, &DFSchema::empty())?;
-    // A default that does not fit its column is refused now, not at the first insert.
-    evaluate_default(&compiled, column, 1)?;
+    // A default that does not fit its column is refused now, not at the first insert. A number of a
+    // sequence is not taken for that.
+    if !takes_numbers(&logical)? {
+        evaluate_default(&compiled, column, 1)?;
+    }
     column.default = Some(text);
     Ok(())
 }

@@ -3,10 +3,11 @@
 use datafusion::sql::sqlparser::ast::{
     Action, GrantObjects, Grantee, GranteeName, GranteesType, ObjectName, Privileges as Written,
 };
-use thalweg_txn::{Catalog, Privilege, Privileges, RoleId, Securable, no_namespace};
+use thalweg_txn::{Catalog, Object, Privilege, Privileges, RoleId, Securable, no_namespace};
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::catalog::DATABASE;
+use crate::sequences::not_a_sequence;
 use crate::statement::role::role_named;
 use crate::statement::target::QualifiedName;
 use crate::statement::{Execution, folded};
@@ -57,8 +58,7 @@ pub(super) fn grantees_of(
         .collect()
 }
 
-/// The objects that are named. There are no user-defined sequences and functions, so `ALL` of them
-/// is none.
+/// The objects that are named. There are no user-defined functions, so `ALL` of them is none.
 pub(super) fn objects_of(
     execution: &Execution<'_>,
     written: &GrantObjects,
@@ -77,13 +77,26 @@ pub(super) fn objects_of(
             let mut all = Vec::new();
             for schema in schemas {
                 let schema = namespace(&catalog, schema)?;
-                let names = catalog.objects(&schema).map(|(name, _)| name);
-                all.extend(names.map(|name| Securable::relation(&schema, name)));
+                let objects = catalog.objects(&schema);
+                let found = objects.filter(|(_, object)| !matches!(object, Object::Sequence(_)));
+                all.extend(found.map(|(name, _)| Securable::relation(&schema, name)));
             }
             Ok(all)
         }
-        GrantObjects::AllSequencesInSchema { schemas }
-        | GrantObjects::AllFunctionsInSchema { schemas } => {
+        GrantObjects::Sequences(names) => {
+            names.iter().map(|name| sequence(&catalog, name)).collect()
+        }
+        GrantObjects::AllSequencesInSchema { schemas } => {
+            let mut all = Vec::new();
+            for schema in schemas {
+                let schema = namespace(&catalog, schema)?;
+                let objects = catalog.objects(&schema);
+                let found = objects.filter(|(_, object)| matches!(object, Object::Sequence(_)));
+                all.extend(found.map(|(name, _)| Securable::relation(&schema, name)));
+            }
+            Ok(all)
+        }
+        GrantObjects::AllFunctionsInSchema { schemas } => {
             schemas.iter().try_for_each(|schema| namespace(&catalog, schema).map(drop))?;
             Ok(Vec::new())
         }
@@ -95,6 +108,16 @@ fn relation(catalog: &Catalog, name: &ObjectName) -> Result<Securable> {
     let name = QualifiedName::existing(catalog, name)?;
     name.find(catalog)?;
     Ok(Securable::Relation { namespace: name.namespace, name: name.name })
+}
+
+fn sequence(catalog: &Catalog, name: &ObjectName) -> Result<Securable> {
+    let name = QualifiedName::of(name)?;
+    match name.find(catalog)? {
+        Object::Sequence(_) => {
+            Ok(Securable::Relation { namespace: name.namespace, name: name.name })
+        }
+        _ => Err(not_a_sequence(&name.name)),
+    }
 }
 
 fn namespace(catalog: &Catalog, name: &ObjectName) -> Result<String> {
@@ -115,13 +138,17 @@ fn database(name: &ObjectName) -> Result<Securable> {
 ///
 /// # Errors
 /// If there is none of that name, or it does not apply to this kind of object.
-pub(super) fn privileges_of(written: &Written, object: &Securable) -> Result<Privileges> {
-    let all = object.all_privileges();
+pub(super) fn privileges_of(
+    catalog: &Catalog,
+    written: &Written,
+    object: &Securable,
+) -> Result<Privileges> {
+    let all = catalog.all_privileges(object);
     let Written::Actions(actions) = written else { return Ok(all) };
-    actions.iter().map(|action| privilege_of(action, object)).collect()
+    actions.iter().map(|action| privilege_of(action, object, all)).collect()
 }
 
-fn privilege_of(action: &Action, object: &Securable) -> Result<Privilege> {
+fn privilege_of(action: &Action, object: &Securable, all: Privileges) -> Result<Privilege> {
     let privilege = match action {
         Action::Select { columns: Some(_) }
         | Action::Insert { columns: Some(_) }
@@ -147,12 +174,13 @@ fn privilege_of(action: &Action, object: &Securable) -> Result<Privilege> {
             return Err(Error::new(SqlState::SYNTAX_ERROR, message));
         }
     };
-    if object.all_privileges().contains(privilege.into()) {
+    if all.contains(privilege.into()) {
         return Ok(privilege);
     }
     let kind = match object {
         Securable::Database => "database",
         Securable::Namespace(_) => "schema",
+        Securable::Relation { .. } if all == Privileges::SEQUENCE => "sequence",
         Securable::Relation { .. } => "table",
     };
     let message = format!("invalid privilege type {} for {kind}", privilege.name());
