@@ -23,8 +23,7 @@ use crate::catalog::{Catalogs, DATABASE, SessionCatalog, UNQUALIFIED};
 use crate::locks;
 use crate::passes::{self, PassContext};
 use crate::workers::{Cluster, NumberedElsewhere};
-use crate::{ctes, privileges};
-use crate::{ctes, privileges, sequences, sleep};
+use crate::{ctes, privileges, sequences};
 
 /// Maximum number of idle planners in the pool.
 const IDLE_MAX: usize = 64;
