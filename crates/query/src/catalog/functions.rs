@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::ScalarUDF;
 
-pub(super) use names::{SHOWN, base_type_name};
+pub(super) use names::{SHOWN, base_type_name, shown_default};
 
 use super::SessionCatalog;
 

@@ -21,7 +21,6 @@ use thalweg_txn::{
 use thalweg_types::{Column, ColumnId, DataType, Index, Key, TableSchema, ValueOrder};
 
 use super::INFORMATION_SCHEMA;
-use super::definitions::quoted;
 use super::information_schema;
 use super::pg_catalog::relations;
 
@@ -314,31 +313,6 @@ impl Objects {
                 expression: check.expression.clone(),
             });
         }
-    }
-
-    /// A stored default as PostgreSQL shows it: with names of sequences, not their numbers.
-    pub(super) fn shown_default(&self, text: &str) -> String {
-        const CALL: &str = "val(";
-        let (mut shown, mut rest) = (String::new(), text);
-        while let Some(at) = rest.find(CALL) {
-            let (before, after) = rest.split_at(at + CALL.len());
-            let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
-            let sequence = after[..digits].parse().ok().and_then(|oid| self.relation(oid));
-            shown.push_str(before);
-            match sequence.filter(|relation| relation.is_own_sequence()) {
-                Some(relation) => {
-                    let name = quoted(&relation.name);
-                    let name = match relation.is_visible() {
-                        true => name,
-                        false => format!("{}.{name}", quoted(&relation.namespace)),
-                    };
-                    shown.push_str(&format!("'{}'::regclass", name.replace('\'', "''")));
-                }
-                None => shown.push_str(&after[..digits]),
-            }
-            rest = &after[digits..];
-        }
-        shown + rest
     }
 
     fn add_system(&mut self) {

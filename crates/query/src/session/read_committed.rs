@@ -27,7 +27,6 @@ use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 
 use super::Session;
 use super::blocks::in_failed_block;
-use crate::cancel::CancelHandle;
 use crate::copy_in::CopyIn;
 use crate::database::Database;
 use crate::outcome::{Outcome, Tag};
@@ -35,6 +34,7 @@ use crate::point::Point;
 use crate::prepared::Prepared;
 use crate::statement;
 use crate::workers::AtomicScope;
+use thalweg_execution::cancel::CancelHandle;
 
 /// Maximum number of runs of a statement, before it fails.
 const RUNS_MAX: usize = 10_000;

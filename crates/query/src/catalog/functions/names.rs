@@ -216,6 +216,27 @@ fn relation_name(relation: &Relation, lookup: &CatalogLookup) -> String {
     }
 }
 
+/// A stored default as PostgreSQL shows it: with names of sequences, not their numbers.
+pub(in crate::catalog) fn shown_default(text: &str, lookup: &CatalogLookup) -> String {
+    const CALL: &str = "val(";
+    let (mut shown, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(CALL) {
+        let (before, after) = rest.split_at(at + CALL.len());
+        let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
+        let sequence = after[..digits].parse().ok().and_then(|oid| lookup.objects.relation(oid));
+        shown.push_str(before);
+        match sequence.filter(|relation| relation.is_own_sequence()) {
+            Some(relation) => {
+                let name = relation_name(relation, lookup).replace('\'', "''");
+                shown.push_str(&format!("'{name}'::regclass"));
+            }
+            None => shown.push_str(&after[..digits]),
+        }
+        rest = &after[digits..];
+    }
+    shown + rest
+}
+
 const UNKNOWN_TYPE: &str = "???";
 
 /// A type's SQL name, with its length or digits if there are any.

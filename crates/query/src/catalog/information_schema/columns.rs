@@ -7,6 +7,7 @@ use thalweg_values::types::{arrow_field, from_field};
 use super::role_visibility::RoleVisibility;
 use super::yes_or_no;
 use crate::catalog::DATABASE;
+use crate::catalog::functions::shown_default;
 use crate::catalog::objects::{PG_CATALOG, attribute_number};
 use crate::catalog::pg_catalog::Inputs;
 use crate::catalog::pg_catalog::rows::{Rows, Value};
@@ -34,7 +35,6 @@ struct Shown<'a> {
 
 /// Every column that the role may see, except those of `pg_catalog`.
 fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Shown<'a>> {
-    let objects = &inputs.lookup.objects;
     let mut shown = Vec::new();
     for entry in inputs.lookup.catalog.tables() {
         let table = &entry.schema;
@@ -47,7 +47,7 @@ fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Sho
             data_type: column.data_type.clone(),
             second_digits: column.second_digits,
             nullable: column.nullable,
-            default: column.default.as_ref().map(|text| objects.shown_default(text)),
+            default: column.default.as_ref().map(|text| shown_default(text, inputs.lookup)),
             identity: column.identity.map(|_| column),
         }));
     }

@@ -11,8 +11,10 @@ use thalweg_values::types::column_field;
 
 use super::rows::Rows;
 use super::{Inputs, relations, types};
+use crate::catalog::CatalogLookup;
+use crate::catalog::functions::shown_default;
 use crate::catalog::information_schema;
-use crate::catalog::objects::{Objects, Source, attribute_number, table_oid};
+use crate::catalog::objects::{Source, attribute_number, table_oid};
 
 /// Columns of tables, views and indexes of this database.
 pub(super) fn own(inputs: &Inputs<'_>, rows: &mut Rows) {
@@ -143,12 +145,12 @@ fn dimensions(field: &Field) -> i64 {
     }
 }
 
-pub(super) fn defaults(objects: &Objects, rows: &mut Rows) {
+pub(super) fn defaults(lookup: &CatalogLookup, rows: &mut Rows) {
     /// Defaults have numbers in a range of their own, with room for this many columns a table.
     const DEFAULTS: i64 = 0x5000_0000;
     const COLUMNS_MAX: i64 = 1_600;
     const RANGE: i64 = 0x1000_0000;
-    for table in objects.relations.iter().filter_map(|relation| relation.table()) {
+    for table in lookup.objects.relations.iter().filter_map(|relation| relation.table()) {
         for column in &table.columns {
             let Some(default) = &column.default else { continue };
             let number = attribute_number(column.id);
@@ -157,7 +159,7 @@ pub(super) fn defaults(objects: &Objects, rows: &mut Rows) {
                 ("oid", oid.into()),
                 ("adrelid", table_oid(table).into()),
                 ("adnum", number.into()),
-                ("adbin", objects.shown_default(default).into()),
+                ("adbin", shown_default(default, lookup).into()),
             ]);
         }
     }

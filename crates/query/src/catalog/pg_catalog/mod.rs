@@ -81,7 +81,7 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
     let objects = lookup.objects.as_ref();
     match name {
         "pg_am" => fixed::access_methods(rows),
-        "pg_attrdef" => attributes::defaults(objects, rows),
+        "pg_attrdef" => attributes::defaults(lookup, rows),
         "pg_attribute" => attributes::own(inputs, rows),
         "pg_authid" | "pg_roles" => roles::roles(lookup, rows, name == "pg_roles"),
         "pg_class" => classes::classes(inputs, rows),

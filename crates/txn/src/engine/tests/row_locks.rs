@@ -85,7 +85,7 @@ fn granted(answer: &Answer<LockOutcome>) -> bool {
     matches!(answer.recv().unwrap(), Ok(LockOutcome::Granted { .. }))
 }
 
-fn state_of<T: std::fmt::Debug>(answer: &Answer<T>) -> SqlState {
+fn state_of<T: std::fmt::Debug + Send>(answer: &Answer<T>) -> SqlState {
     answer.recv().unwrap().unwrap_err().state()
 }
 
