@@ -56,6 +56,17 @@ impl SequenceOptions {
         Some(Position { last: next, is_called: true })
     }
 
+    /// How many numbers follow a position; `u64::MAX` in a cycle.
+    #[must_use]
+    pub fn remaining(&self, position: Position) -> u64 {
+        if self.cycles {
+            return u64::MAX;
+        }
+        let end = if self.increment > 0 { self.max } else { self.min };
+        let steps = end.abs_diff(position.last) / self.increment.unsigned_abs();
+        steps.saturating_add(u64::from(!position.is_called))
+    }
+
     /// The error of a sequence without a next number.
     #[must_use]
     pub fn exhausted(&self, name: &str) -> Error {

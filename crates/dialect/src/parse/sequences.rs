@@ -155,6 +155,9 @@ pub fn created_clauses(
 fn alter(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
+    // The index is that of a token afterwards, and not of the space before it.
+    parser.next_token();
+    parser.prev_token();
     let from = parser.index();
     // The clauses are checked here, where errors have a position.
     if clauses(parser)?.is_empty() {

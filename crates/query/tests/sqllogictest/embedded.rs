@@ -170,21 +170,28 @@ fn is_busy(session: &Session) -> bool {
         || session.user() != BOOTSTRAP_ROLE
 }
 
-/// Whether a statement sets what only its session knows. Roles are looked at by themselves.
+/// Whether a statement sets what only its session knows: settings, prepared statements, and the
+/// numbers that it took from sequences. Roles are looked at by themselves.
 fn makes_setting(sql: &str) -> bool {
     let words: Vec<String> = sql.split_whitespace().take(2).map(str::to_lowercase).collect();
+    let takes_number = || SEQUENCE_CALLS.iter().any(|call| sql.to_lowercase().contains(call));
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["set", "role" | "session"] => false,
+        ["select", ..] => takes_number(),
         [first, ..] => ["set", "prepare"].contains(first),
         [] => false,
     }
 }
 
+/// The calls that change a sequence.
+const SEQUENCE_CALLS: [&str; 2] = ["nextval(", "setval("];
+
 /// Whether a statement may be run twice with the same answer. Locks are counted.
 fn only_reads(sql: &str) -> bool {
     let sql = sql.trim_start_matches('(').to_lowercase();
     let reads = ["select", "values", "table"].iter().any(|word| sql.starts_with(word));
-    reads && !sql.split_whitespace().any(|word| word == "into") && !sql.contains("_advisory_")
+    let changes = SEQUENCE_CALLS.iter().chain(&["_advisory_"]).any(|call| sql.contains(call));
+    reads && !changes && !sql.split_whitespace().any(|word| word == "into")
 }
 
 /// Prepares a query and runs it twice.

@@ -27,6 +27,7 @@ pub(super) fn schema() -> SchemaRef {
 /// A sequence as a relation of one row.
 pub(in crate::catalog) fn table(sequence: &Sequence) -> Result<Arc<dyn TableProvider>> {
     let (position, ahead) = sequence.counter.observed();
+    let ahead = ahead.min(sequence.options.remaining(position));
     let ahead = i64::try_from(ahead).unwrap_or(i64::MAX);
     let row = RecordBatch::try_new(
         schema(),
