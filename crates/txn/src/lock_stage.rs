@@ -105,6 +105,14 @@ impl TransactionStage {
         let (owner, id) = (request.owner, wanted.table);
         let table = &self.tables.get(&id)?.table;
         let skips = request.wait == LockWait::Skip;
+        if self.row_locks.needs_table(owner, id, wanted.rows.len()) {
+            match self.row_locks.other_in_table(Some(owner), id) {
+                Some(by) if !skips => return Some(Attempt::Blocked { by, table: id }),
+                // The rows that others have not locked are locked one by one.
+                Some(_) => {}
+                None => self.row_locks.take_table(owner, id),
+            }
+        }
         for (row, lock) in &wanted.rows {
             let Some(current) = table.locate(*row) else {
                 if skips {

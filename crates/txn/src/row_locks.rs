@@ -16,6 +16,10 @@ use thalweg_types::{Lsn, RowId, TableId};
 
 use crate::transaction::RowLock;
 
+/// Maximum number of rows and keys that an owner locks one by one in a table. Beyond it the owner
+/// locks the whole table, so that the memory of locks stays bounded.
+const LOCKS_OF_TABLE_MAX: usize = 65_536;
+
 /// Identifies the holder of row locks: a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LockOwner(pub(crate) u64);
@@ -81,6 +85,7 @@ pub enum LockOutcome {
 enum Taken {
     Row(TableId, RowId, RowLock),
     Key(TableId, KeyHash),
+    Table(TableId),
 }
 
 /// The position of a key among the table's keys, and the hash of its values. Two keys with the same
@@ -92,6 +97,10 @@ pub(crate) type KeyHash = (u32, u32);
 struct LockedTable {
     rows: HashMap<RowId, Vec<(LockOwner, RowLock)>>,
     keys: HashMap<KeyHash, LockOwner>,
+    /// The owner that has locked all rows and keys.
+    whole: Option<LockOwner>,
+    /// Number of rows and keys that each owner has locked.
+    counts: HashMap<LockOwner, usize>,
 }
 
 /// All row locks of a database.
@@ -127,7 +136,7 @@ impl RowLocks {
         let rows = locked.rows.values().flatten().map(|(holder, _)| *holder);
         let keys = locked.keys.values().copied();
         // The smallest one, so that the answer does not depend on the order of a hash table.
-        rows.chain(keys).filter(|holder| Some(*holder) != owner).min()
+        rows.chain(keys).chain(locked.whole).filter(|holder| Some(*holder) != owner).min()
     }
 
     /// Another owner that excludes a lock on a row.
@@ -137,7 +146,11 @@ impl RowLocks {
         (table, row): (TableId, RowId),
         lock: RowLock,
     ) -> Option<LockOwner> {
-        let holders = self.tables.get(&table)?.rows.get(&row)?;
+        let locked = self.tables.get(&table)?;
+        if let Some(holder) = locked.whole {
+            return (Some(holder) != owner).then_some(holder);
+        }
+        let holders = locked.rows.get(&row)?;
         let excludes = |held: RowLock| held == RowLock::Update || lock == RowLock::Update;
         let other = holders.iter().find(|(holder, held)| Some(*holder) != owner && excludes(*held));
         other.map(|(holder, _)| *holder)
@@ -150,14 +163,32 @@ impl RowLocks {
         table: TableId,
         key: KeyHash,
     ) -> Option<LockOwner> {
-        let holder = *self.tables.get(&table)?.keys.get(&key)?;
+        let locked = self.tables.get(&table)?;
+        let holder = locked.whole.or_else(|| locked.keys.get(&key).copied())?;
         (Some(holder) != owner).then_some(holder)
     }
 
     /// True if an owner has locked a row for itself alone.
     pub(crate) fn is_locked_by(&self, owner: LockOwner, table: TableId, row: RowId) -> bool {
-        let holders = self.tables.get(&table).and_then(|locked| locked.rows.get(&row));
-        holders.is_some_and(|holders| holders.contains(&(owner, RowLock::Update)))
+        self.tables.get(&table).is_some_and(|locked| {
+            let holders = locked.rows.get(&row);
+            locked.whole == Some(owner)
+                || holders.is_some_and(|holders| holders.contains(&(owner, RowLock::Update)))
+        })
+    }
+
+    /// True if an owner must lock the whole table before it locks so many more rows of it.
+    pub(crate) fn needs_table(&self, owner: LockOwner, table: TableId, more: usize) -> bool {
+        let locked = self.tables.get(&table);
+        let count = locked.and_then(|locked| locked.counts.get(&owner)).copied().unwrap_or(0);
+        let is_whole = locked.is_some_and(|locked| locked.whole == Some(owner));
+        !is_whole && count + more > LOCKS_OF_TABLE_MAX
+    }
+
+    /// Locks all rows and keys of a table in which no other owner has a lock.
+    pub(crate) fn take_table(&mut self, owner: LockOwner, table: TableId) {
+        self.tables.entry(table).or_default().whole = Some(owner);
+        self.taken.entry(owner).or_default().push(Taken::Table(table));
     }
 
     /// Locks a row that no other owner excludes.
@@ -167,20 +198,30 @@ impl RowLocks {
         (table, row): (TableId, RowId),
         lock: RowLock,
     ) {
-        let holders = self.tables.entry(table).or_default().rows.entry(row).or_default();
+        let locked = self.tables.entry(table).or_default();
+        if locked.whole == Some(owner) {
+            return;
+        }
+        let holders = locked.rows.entry(row).or_default();
         let has = |(holder, held): &(LockOwner, RowLock)| {
             *holder == owner && (*held == lock || *held == RowLock::Update)
         };
         if !holders.iter().any(has) {
             holders.push((owner, lock));
+            *locked.counts.entry(owner).or_default() += 1;
             self.taken.entry(owner).or_default().push(Taken::Row(table, row, lock));
         }
     }
 
     /// Locks a key that no other owner has locked.
     pub(crate) fn take_key(&mut self, owner: LockOwner, table: TableId, key: KeyHash) {
-        if let Entry::Vacant(free) = self.tables.entry(table).or_default().keys.entry(key) {
+        let locked = self.tables.entry(table).or_default();
+        if locked.whole == Some(owner) {
+            return;
+        }
+        if let Entry::Vacant(free) = locked.keys.entry(key) {
             free.insert(owner);
+            *locked.counts.entry(owner).or_default() += 1;
             self.taken.entry(owner).or_default().push(Taken::Key(table, key));
         }
     }
@@ -193,15 +234,20 @@ impl RowLocks {
             self.taken.remove(&owner);
         }
         for lock in released {
-            let (Taken::Row(table, ..) | Taken::Key(table, _)) = lock;
+            let (Taken::Row(table, ..) | Taken::Key(table, _) | Taken::Table(table)) = lock;
             let locked = self.tables.get_mut(&table).expect("a table with locks has an entry");
             match lock {
-                Taken::Row(_, row, mode) => locked.release_row(row, (owner, mode)),
+                Taken::Row(_, row, mode) => {
+                    locked.release_row(row, (owner, mode));
+                    locked.count_release(owner);
+                }
                 Taken::Key(_, key) => {
                     locked.keys.remove(&key);
+                    locked.count_release(owner);
                 }
+                Taken::Table(_) => locked.whole = None,
             }
-            if locked.rows.is_empty() && locked.keys.is_empty() {
+            if locked.rows.is_empty() && locked.keys.is_empty() && locked.whole.is_none() {
                 self.tables.remove(&table);
             }
         }
@@ -209,6 +255,15 @@ impl RowLocks {
 }
 
 impl LockedTable {
+    fn count_release(&mut self, owner: LockOwner) {
+        if let Entry::Occupied(mut count) = self.counts.entry(owner) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+    }
+
     fn release_row(&mut self, row: RowId, released: (LockOwner, RowLock)) {
         let Entry::Occupied(mut holders) = self.rows.entry(row) else { return };
         holders.get_mut().retain(|held| *held != released);
@@ -240,6 +295,33 @@ mod tests {
         locks.take_row(alice, ROW, RowLock::Update);
         assert!(locks.is_locked_by(alice, TABLE, ROW.1));
         assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Share), Some(alice));
+    }
+
+    #[test]
+    fn many_locks_become_one_of_the_table() {
+        let (alice, bob) = (LockOwner(1), LockOwner(2));
+        let mut locks = RowLocks::default();
+        locks.take_row(alice, ROW, RowLock::Share);
+        let mark = locks.count(alice);
+        assert!(!locks.needs_table(alice, TABLE, LOCKS_OF_TABLE_MAX - 1));
+        assert!(locks.needs_table(alice, TABLE, LOCKS_OF_TABLE_MAX));
+        assert!(!locks.needs_table(bob, TABLE, LOCKS_OF_TABLE_MAX));
+        locks.take_table(alice, TABLE);
+        assert!(!locks.needs_table(alice, TABLE, LOCKS_OF_TABLE_MAX));
+        let other = (TABLE, RowId(8));
+        locks.take_row(alice, other, RowLock::Update);
+        locks.take_key(alice, TABLE, (0, 9));
+        assert_eq!(locks.count(alice), 2);
+        assert!(locks.is_locked_by(alice, TABLE, other.1));
+        assert_eq!(locks.other_on_row(Some(bob), other, RowLock::Share), Some(alice));
+        assert_eq!(locks.other_on_key(Some(bob), TABLE, (1, 1)), Some(alice));
+        assert_eq!(locks.other_in_table(Some(bob), TABLE), Some(alice));
+        assert_eq!(locks.other_on_row(Some(alice), other, RowLock::Update), None);
+        locks.release(alice, mark);
+        assert_eq!(locks.other_on_row(Some(bob), other, RowLock::Share), None);
+        assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Update), Some(alice));
+        locks.release(alice, 0);
+        assert!(locks.is_empty() && locks.taken.is_empty());
     }
 
     #[test]
