@@ -33,8 +33,8 @@ use thalweg_cluster::seen::{SeenKind, SeenNodes, Standing};
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
 use thalweg_query::{Cluster, Database, Definition, Gathering, StorageHealth};
+use thalweg_runtime::TaskThreads;
 use thalweg_types::{ColumnId, Error, Result, TableId};
-use tokio::runtime::{Builder, Runtime};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::followers::Followers;
@@ -116,17 +116,7 @@ pub(crate) struct Shared {
     next: AtomicU64,
     /// Hashes fragments into numbers that outsiders cannot predict.
     hasher: RandomState,
-    /// `None` only while this is being dropped.
-    runtime: Option<Runtime>,
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        // The last owner may be a task of a runtime, which must not block on joining threads.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
+    threads: TaskThreads,
 }
 
 impl Gateway {
@@ -143,17 +133,13 @@ impl Gateway {
         let definitions = database.definitions_after(0).await?;
         let GatewayOptions { link, gathering, address, following, expected_workers, seen } =
             options;
-        let runtime = Builder::new_multi_thread()
-            .worker_threads(2)
-            .thread_name("thalweg-links")
-            .enable_all()
-            .build()
+        let threads = TaskThreads::start("thalweg-links", 2, None)
             .map_err(|error| Error::internal("no threads for links").with_source(error))?;
         let seed = database.env().random.next_u64() << 16;
         let number = database.env().random.next_u64();
         let silent = UnresponsiveNodes::new(map.clone(), &link);
         let shared = Arc::new(Shared {
-            peers: Peers::new(map.clone(), &link, silent.clone(), runtime.handle().clone()),
+            peers: Peers::new(map.clone(), &link, silent.clone(), threads.handle().clone()),
             silent,
             map,
             clock: Arc::clone(&database.env().clock),
@@ -173,7 +159,7 @@ impl Gateway {
             value_counts: RwLock::default(),
             next: AtomicU64::new(seed),
             hasher: RandomState::default(),
-            runtime: Some(runtime),
+            threads,
         });
         let looking = shared.spawn(keep_looking(Arc::downgrade(&shared)));
         let gateway = Arc::new(Gateway { shared, gathering, _looking: looking });

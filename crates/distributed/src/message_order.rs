@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use thalweg_runtime::timeout;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 /// Longest time that a message waits for its predecessor, which is under way when it is sent.
 const PATIENCE: Duration = Duration::from_secs(10);

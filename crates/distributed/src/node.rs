@@ -24,10 +24,9 @@ use thalweg_cluster::seen::{SeenKind, SeenNodes};
 use thalweg_cluster::worker::WorkerNode;
 use thalweg_env::{Env, OpenMode, sync_with_ancestors};
 use thalweg_query::{Database, Gathering};
+use thalweg_runtime::{Network, interval, spawn, spawn_blocking};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::Handle;
-use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 use tonic::service::Routes;
 
@@ -124,7 +123,6 @@ impl Drop for RunningNode {
 /// Stores the record of other nodes' logs periodically, and reports each new failure once.
 async fn keep_storing(seen: Arc<SeenNodes>, reporter: Option<JoinReporter>) {
     let mut ticks = interval(STORE_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut said = None;
     loop {
         ticks.tick().await;
@@ -144,7 +142,8 @@ async fn keep_storing(seen: Arc<SeenNodes>, reporter: Option<JoinReporter>) {
 #[derive(Clone, Default)]
 pub struct NodeOptions {
     pub security: Security,
-    /// Options of connections to other nodes. The field `security` above replaces theirs.
+    pub network: Network,
+    /// Options of connections to other nodes. The fields above replace theirs.
     pub link: LinkOptions,
     /// Default gather mode of a gateway's statements, for sessions that set none.
     pub gathering: Gathering,
@@ -167,7 +166,8 @@ pub type JoinReporter = Arc<dyn Fn(&str) + Send + Sync>;
 
 impl NodeOptions {
     fn link(&self) -> LinkOptions {
-        LinkOptions { security: self.security.clone(), ..self.link.clone() }
+        let (security, network) = (self.security.clone(), self.network.clone());
+        LinkOptions { security, network, ..self.link.clone() }
     }
 
     fn seen(&self, kind: SeenKind) -> Arc<SeenNodes> {
@@ -175,7 +175,8 @@ impl NodeOptions {
     }
 
     fn serve(&self) -> ServeOptions {
-        ServeOptions { security: self.security.clone(), ..ServeOptions::default() }
+        let (security, network) = (self.security.clone(), self.network.clone());
+        ServeOptions { security, network, ..ServeOptions::default() }
     }
 }
 
@@ -214,16 +215,16 @@ pub fn start_gateway<'a>(
                 let hears = (following, heard);
                 let mut follower = Follower::new(&gateway, database, hears, &link, reporter);
                 follower.catch_up().await?;
-                tasks.push(AbortOnDropHandle::new(tokio::spawn(follower.run())));
+                tasks.push(AbortOnDropHandle::new(spawn(follower.run())));
                 making
             }
         };
         let keeper = Gatekeeper::new(map.clone(), making).remembering(Arc::clone(&seen));
         let storing = keep_storing(Arc::clone(&seen), options.reporter.clone());
-        tasks.push(AbortOnDropHandle::new(tokio::spawn(storing)));
+        tasks.push(AbortOnDropHandle::new(spawn(storing)));
         let service = Arc::new(GatewayService::new(&gateway));
         let services = Services::new(service, Routes::new(keeper.service()));
-        tasks.push(AbortOnDropHandle::new(tokio::spawn(server.serve(services))));
+        tasks.push(AbortOnDropHandle::new(spawn(server.serve(services))));
         let joined = Joined::default();
         let node = RunningNode { address, listens_at: address, map, joined, seen, _tasks: tasks };
         Ok((gateway, node))
@@ -274,7 +275,7 @@ pub fn start_worker<'a>(
         let node = WorkerNode::new((id, run), map.clone(), Arc::new(service), holdings)
             .remembering(Arc::clone(&seen));
         let services = Services::new(Arc::new(node.clone()), Routes::new(node.service()));
-        let serving = AbortOnDropHandle::new(tokio::spawn(server.serve(services)));
+        let serving = AbortOnDropHandle::new(spawn(server.serve(services)));
         let name = NodeName { id, address };
         let joining = Joining { worker: name, process: number, run, durable };
         let link = Arc::new(link);
@@ -292,9 +293,9 @@ pub fn start_worker<'a>(
         let gateways =
             gateways.into_iter().map(|address| process.gateway(address, &link)).collect();
         let joining = keep_joining(joining, gateways, map.clone(), each);
-        let joining = AbortOnDropHandle::new(tokio::spawn(joining));
+        let joining = AbortOnDropHandle::new(spawn(joining));
         let storing = keep_storing(Arc::clone(&seen), options.reporter.clone());
-        let storing = AbortOnDropHandle::new(tokio::spawn(storing));
+        let storing = AbortOnDropHandle::new(spawn(storing));
         let tasks = vec![serving, joining, storing];
         Ok(RunningNode { address, listens_at, map, joined, seen, _tasks: tasks })
     })

@@ -29,10 +29,10 @@ use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
 use thalweg_query::{Database, Definition, RowChanges, Shards, StorageFault, StorageHealth};
+use thalweg_runtime::{interval, spawn};
 use thalweg_types::{Error, Result, RowId, SqlState, TableId};
 use thalweg_values::errors::from_datafusion;
 use tokio::sync::oneshot;
-use tokio::time::{MissedTickBehavior, interval};
 use tonic::body::Body;
 
 use self::encoding_cache::{EncodingCache, WholeChunks};
@@ -92,9 +92,8 @@ impl WorkerService {
         let prepared_writes = Arc::new(PreparedWrites::new(&database.env().clock));
         let listened_to = Arc::downgrade(&prepared_writes);
         // The task ends with the worker.
-        tokio::spawn(async move {
+        spawn(async move {
             let mut ticks = interval(LISTEN_EVERY);
-            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
                 let Some(prepared_writes) = listened_to.upgrade() else { return };

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use thalweg_runtime::{sleep, spawn, spawn_blocking};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -102,9 +103,8 @@ impl SessionCancels {
     /// Cancels the running statement after `timeout`, unless the returned timer is dropped first.
     pub fn after(&self, timeout: Duration) -> Timer {
         let cancels = Arc::clone(&self.handle.cancels);
-        #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
-        let task = tokio::spawn(async move {
-            tokio::time::sleep(timeout).await;
+        let task = spawn(async move {
+            sleep(timeout).await;
             send(&cancels, Reason::StatementTimeout);
         });
         Timer(task.abort_handle())
@@ -231,7 +231,7 @@ pub async fn on_own_thread<T: Send + 'static>(
 ) -> Result<T> {
     let wanted = Wanted(Arc::default());
     let is_unwanted = Arc::clone(&wanted.0);
-    let done = tokio::task::spawn_blocking(move || work(&is_unwanted)).await;
+    let done = spawn_blocking(move || work(&is_unwanted)).await;
     done.map_err(|died| Error::internal("the statement broke down").with_source(died))
 }
 

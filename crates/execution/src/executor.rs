@@ -30,13 +30,14 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt};
+use thalweg_runtime::{TaskThreads, spawn_blocking};
 use thalweg_scan::{own_bytes, text_bytes};
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::errors::external;
 use thalweg_values::statement_control::{
     StatementControl, StatementMemory, StatementsMemory, too_much, within,
 };
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -59,8 +60,7 @@ const TURNS_TO_LET_GO: usize = 1_000;
 
 /// The threads that plans run on, and the memory that all statements have allocated.
 pub struct Executor {
-    /// `None` while it is being dropped.
-    runtime: Option<Runtime>,
+    threads: TaskThreads,
     /// Memory that all statements have allocated.
     memory: Arc<StatementsMemory>,
 }
@@ -77,18 +77,13 @@ impl Executor {
     pub fn start(threads: usize, memory: StatementsMemory) -> Result<Executor> {
         cancellable_tasks::install();
         stack::leave_room();
-        let runtime = Builder::new_multi_thread()
-            // Twice the cores, so that a short statement does not wait until a long one yields: the
-            // system divides the cores among the threads.
-            .worker_threads(threads * 2)
-            .thread_name("thalweg-query")
-            .thread_stack_size(STACK_BYTES)
-            .enable_all()
-            .build()
-            .map_err(|error| {
-                Error::internal("the threads of queries could not be started").with_source(error)
-            })?;
-        Ok(Executor { runtime: Some(runtime), memory: Arc::new(memory) })
+        // More than there are cores, so that a short statement does not wait for a long one to
+        // give way: the system shares the cores out among them.
+        let threads = TaskThreads::start("thalweg-query", threads * 2, Some(STACK_BYTES));
+        let threads = threads.map_err(|error| {
+            Error::internal("the threads of queries could not be started").with_source(error)
+        })?;
+        Ok(Executor { threads, memory: Arc::new(memory) })
     }
 
     /// Starts a plan. Dropping its rows ends it and the tasks that it started, as soon as they
@@ -164,13 +159,19 @@ impl Executor {
         Work::Elsewhere(AbortOnDropHandle::new(self.runtime().spawn(work)))
     }
 
-    /// Handle to spawn tasks on these threads.
-    pub fn handle(&self) -> Handle {
-        self.runtime().handle().clone()
+    /// Drops something large on a thread of its own.
+    pub fn free_elsewhere(&self, large: impl Send + 'static) {
+        let _inside = self.runtime().enter();
+        drop(spawn_blocking(move || drop(large)));
     }
 
-    fn runtime(&self) -> &Runtime {
-        self.runtime.as_ref().expect("in place until the executor is dropped")
+    /// Handle to spawn tasks on these threads.
+    pub fn handle(&self) -> Handle {
+        self.runtime().clone()
+    }
+
+    fn runtime(&self) -> &Handle {
+        self.threads.handle()
     }
 
     /// Runs `making` on these threads and returns its rows. Tasks that it starts may also serve
@@ -198,16 +199,7 @@ impl Executor {
     }
 }
 
-impl Drop for Executor {
-    fn drop(&mut self) {
-        // The last owner may be a task of a runtime, which must not block on threads.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// A plan that is not polled yet.
+/// A plan that nobody polls yet.
 struct Running {
     work: BoxFuture<'static, PlanResult<()>>,
     batches: Receiver<RecordBatch>,
@@ -389,6 +381,7 @@ impl Stream for Rows {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests block on rows of a plan")]
 mod tests {
     use std::sync::Arc;
 

@@ -22,8 +22,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::FutureExt;
-use parking_lot::{Condvar, Mutex};
-use thalweg_env::{ThreadNumber, Threads};
+use parking_lot::Mutex;
+use thalweg_env::{Condvar, ThreadNumber, Threads};
 use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::runtime::Handle;
@@ -267,9 +267,9 @@ impl Pool {
                 return None;
             }
             queue.idle += 1;
-            let waited = self.arrived.wait_for(&mut queue, IDLE);
+            let timed_out = self.arrived.wait_for(&mut queue, IDLE);
             queue.idle -= 1;
-            let is_over = waited.timed_out() && queue.jobs.is_empty();
+            let is_over = timed_out && queue.jobs.is_empty();
             if is_over && queue.threads > self.lasting {
                 queue.threads -= 1;
                 return None;
@@ -287,4 +287,5 @@ impl Pool {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests block on work of planning threads")]
 mod tests;

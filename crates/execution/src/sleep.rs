@@ -52,8 +52,7 @@ impl AsyncScalarUDFImpl for Sleep {
         for seconds in times.iter().flatten() {
             // Negative values and NaN do not wait.
             if let Ok(time) = Duration::try_from_secs_f64(*seconds) {
-                #[expect(clippy::disallowed_methods, reason = "a person waits, in real time")]
-                tokio::time::sleep(time).await;
+                thalweg_runtime::sleep(time).await;
             }
         }
         let done = times.iter().map(|time| time.map(|_| ""));

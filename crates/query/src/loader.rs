@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
+use thalweg_runtime::spawn_blocking;
 use thalweg_store::{ClosedChunk, arrow_schema};
 use thalweg_txn::{Staged, Transaction};
 use thalweg_types::{Error, Result, RowId, TableId, TableSchema};
-use tokio::task::spawn_blocking;
 
 use crate::database::Database;
 use crate::statement::{Target, reject_loaded};

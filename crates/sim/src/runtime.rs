@@ -9,7 +9,7 @@ pub use system::{channel, run, threads};
 #[cfg(not(feature = "shuttle"))]
 mod system {
     use std::sync::Arc;
-    pub use std::sync::mpsc::channel;
+    pub use thalweg_env::channel;
 
     use thalweg_env::{RealThreads, Threads};
 

@@ -6,19 +6,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, join_all};
+use thalweg_env::channel;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
 use thalweg_protocol::cluster::write::Stage;
 use thalweg_query::{Durability, Load, RowChanges, Write, fingerprint};
+use thalweg_runtime::interval;
 use thalweg_types::{Error, Result, SqlState, TableSchema};
 use tokio::sync::Mutex;
-use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::Shared;
@@ -94,7 +94,7 @@ impl BulkLoad {
             .map(|(worker_index, parts)| (worker_index, self.sent_to(worker_index), parts))
             .collect();
         let (shared, number) = (Arc::clone(&self.shared), self.unfinished.number);
-        let (done_sender, done) = sync_channel(1);
+        let (done_sender, done) = channel();
         let sending = self.shared.spawn(async move {
             let kept = to.into_iter().map(|(worker_index, sent, parts)| {
                 let shared = Arc::clone(&shared);
@@ -155,7 +155,6 @@ impl Load for BulkLoad {
 /// Sends heartbeats of a load to a worker.
 async fn send_keep_alive(shared: Arc<Shared>, worker_index: usize, number: u64, sent: Sent) {
     let mut ticks = interval(BEAT_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The first tick completes at once.
     ticks.tick().await;
     loop {

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use thalweg_env::Clock;
 use thalweg_protocol::cluster as wire;
+use thalweg_runtime::timeout;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
-use tokio::time::timeout;
 
 use super::Shared;
 

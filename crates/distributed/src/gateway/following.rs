@@ -21,9 +21,9 @@ use thalweg_cluster::node::FETCH;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::gateway_work::Kind;
 use thalweg_query::{Database, Shards};
+use thalweg_runtime::interval;
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::interval;
 
 use super::{Gateway, Shared};
 use crate::node::JoinReporter;

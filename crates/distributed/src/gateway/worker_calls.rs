@@ -96,8 +96,7 @@ impl Shared {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> AbortOnDropHandle<T> {
-        let runtime = self.runtime.as_ref().expect("in place until this is dropped");
-        AbortOnDropHandle::new(runtime.spawn(work))
+        AbortOnDropHandle::new(self.threads.handle().spawn(work))
     }
 
     /// Sends an idempotent request to the worker at index `worker_index` of the map.

@@ -8,8 +8,8 @@ use futures::future::join_all;
 use thalweg_cluster::map::ShardMap;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::work::Kind;
+use thalweg_runtime::interval;
 use thalweg_types::{ColumnId, TableId};
-use tokio::time::{MissedTickBehavior, interval};
 
 use super::{Shared, WorkerStatus};
 use crate::scan::{Asked, by_process};
@@ -26,7 +26,6 @@ const LOOKS_A_SECOND: u32 = 256;
 /// Asks all workers again and again, while the gateway exists.
 pub(super) async fn keep_looking(shared: Weak<Shared>) {
     let mut ticks = interval(LOOK_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let Some(shared) = shared.upgrade() else { return };

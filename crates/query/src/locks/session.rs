@@ -110,7 +110,7 @@ impl SessionLocks {
         let waiting = self.locks.take_or_wait(self.term(until), lock)?;
         let Some(waiting) = waiting else { return Ok(()) };
         let Some(timeout) = timeout else { return waiting.await };
-        let waited = tokio::time::timeout(timeout, waiting).await;
+        let waited = thalweg_runtime::timeout(timeout, waiting).await;
         waited.unwrap_or_else(|_| {
             let message = "canceling statement due to lock timeout";
             Err(Error::new(SqlState::LOCK_NOT_AVAILABLE, message))

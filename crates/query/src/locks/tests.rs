@@ -238,7 +238,7 @@ async fn a_wait_ends_in_time_and_leaves_nothing() {
     // One that is dropped while it waits leaves the queue.
     other.execute("SET lock_timeout = 0").await.unwrap();
     let waiting = value(&mut other, "SELECT pg_advisory_lock(1)");
-    assert!(tokio::time::timeout(Duration::from_millis(10), waiting).await.is_err());
+    assert!(thalweg_runtime::timeout(Duration::from_millis(10), waiting).await.is_err());
     assert_eq!(database_locks(&database), 1);
     value(&mut one, "SELECT pg_advisory_unlock_all()").await.unwrap();
     assert_eq!(database_locks(&database), 0);

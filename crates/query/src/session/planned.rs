@@ -123,8 +123,7 @@ impl Session {
     /// Drops a statement. The tree of a long one has millions of nodes, which another thread frees.
     pub(super) fn drop_parsed(&self, parsed: Arc<Parsed>, sql: &str) {
         if sql.len() >= FREED_ELSEWHERE_BYTES {
-            let executor = self.database.shared.planners.executor().handle();
-            executor.spawn_blocking(move || drop(parsed));
+            self.database.shared.planners.executor().free_elsewhere(parsed);
         }
     }
 

@@ -285,7 +285,7 @@ impl Load {
         let threads: Vec<_> = (0..self.threads)
             .map(|_| {
                 let shared = Arc::clone(&self.shared);
-                tokio::task::spawn_blocking(move || shared.work())
+                thalweg_runtime::spawn_blocking(move || shared.work())
             })
             .collect();
         for thread in threads {
@@ -405,6 +405,7 @@ impl Files {
     }
 
     /// Writes batches until the receiver is gone. Also returns the number of rows.
+    #[expect(clippy::disallowed_methods, reason = "COPY to files does not run in simulations")]
     fn write_all(
         mut self,
         mut batches: Receiver<RecordBatch>,

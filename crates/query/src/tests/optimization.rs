@@ -91,7 +91,7 @@ async fn plans_of_nested_queries_grow_linearly() {
         for depth in [8, 16, 32] {
             let sql = format!("EXPLAIN {}", nesting(depth));
             let planned = lines(&mut session, &sql);
-            let limited = tokio::time::timeout(Duration::from_secs(120), planned).await;
+            let limited = thalweg_runtime::timeout(Duration::from_secs(120), planned).await;
             sizes.push(limited.unwrap_or_else(|_| panic!("{kind}, depth {depth}: no end")));
         }
         assert!(sizes[2] <= 3 * sizes[1] && sizes[1] <= 3 * sizes[0], "{kind}: {sizes:?}");

@@ -41,6 +41,7 @@ use thalweg_execution::scan::{
     Purpose, ROW_ID, ScanRequest, ShardScan, States, scan_schema, with_thresholds,
 };
 use thalweg_execution::task::without_functions;
+use thalweg_runtime::spawn_blocking;
 use thalweg_store::{ClosedChunk, TableState, arrow_schema};
 use thalweg_txn::{
     CatalogChange, Durability, NewRows, RowChanges, Snapshot, TableChanges, Transaction, WriteSet,
@@ -49,7 +50,6 @@ use thalweg_txn::{
 use thalweg_types::{ColumnId, Error, Result, RowId, SqlState, TableId, TableSchema};
 use thalweg_values::errors::external;
 use thalweg_values::statement_control::StatementControl;
-use tokio::task::spawn_blocking;
 
 use self::row_handles::RowHandles;
 use super::{Definition, Holders, journal};

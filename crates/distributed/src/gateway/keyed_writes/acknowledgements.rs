@@ -122,7 +122,7 @@ impl Waiting {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc::{Receiver, channel};
+    use thalweg_env::{Receiver, channel};
 
     use super::*;
 
