@@ -141,6 +141,7 @@ fn question() -> Aggregation {
 }
 
 /// Calls `work` with each number below `pieces`, on as many threads as there are workers.
+#[expect(clippy::disallowed_methods, reason = "a program to measure with")]
 fn shared<T: Send>(pieces: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -183,6 +184,7 @@ fn answer(chunks: &[ChunkView]) -> Vec<Vec<ArrayRef>> {
 }
 
 /// A number of bytes from Linux's status of this process.
+#[expect(clippy::disallowed_methods, reason = "the system's own file, not the database's")]
 fn status(name: &str) -> usize {
     let told = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = told.lines().find(|line| line.starts_with(name)).unwrap_or_default();

@@ -59,6 +59,8 @@ fn group(first: u64, rows: u64) -> RecordBatch {
     RecordBatch::try_new(arrow_schema(&schema()), columns).expect("columns of the table")
 }
 
+#[expect(clippy::disallowed_methods, reason = "a program to measure with")]
+#[expect(clippy::disallowed_methods, reason = "a program to measure with")]
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let group_rows: u64 = arguments.next().map_or(1_000, |rows| rows.parse().expect("a number"));
@@ -118,6 +120,7 @@ fn main() {
 }
 
 /// Processor time of this process.
+#[expect(clippy::disallowed_methods, reason = "a program to measure with")]
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

@@ -12,6 +12,10 @@ use thalweg_types::{Error, Index, Result};
 pub(crate) struct Threads(pub(crate) usize);
 
 impl ForkJoin for Threads {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "in a simulation there is one thread, and none is started"
+    )]
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let worker = || {

@@ -162,6 +162,7 @@ async fn who_wants_more_than_a_snapshot_is_told() {
 }
 
 #[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "a test looks at the directory")]
 async fn a_canceled_copy_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let files = || std::fs::read_dir(directory.path()).unwrap().count();

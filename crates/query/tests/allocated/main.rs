@@ -1,9 +1,5 @@
 //! What statements allocate stays within their limits, whatever they compute: the allocator of this
 //! process counts for the statements as the program's does, and here for all threads as well.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "threads of the process are waited for in real time"
-)]
 
 mod growing;
 
@@ -80,7 +76,7 @@ async fn rows(session: &mut Session, sql: &str) -> Result<usize> {
 async fn measured(session: &mut Session, sql: &str) -> (Result<usize>, i64) {
     let before = TAKEN.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
-    let done = tokio::time::timeout(HANGS_AFTER, rows(session, sql)).await;
+    let done = thalweg_runtime::timeout(HANGS_AFTER, rows(session, sql)).await;
     let done = done.unwrap_or_else(|_| panic!("it does not end: {sql}"));
     (done, PEAK.load(Ordering::Relaxed) - before)
 }
@@ -98,7 +94,7 @@ async fn falls_back_to(before: i64, beyond: i64) {
         if TAKEN.load(Ordering::Relaxed) <= before + beyond {
             return;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        thalweg_runtime::sleep(Duration::from_millis(10)).await;
     }
     let held = TAKEN.load(Ordering::Relaxed) - before;
     panic!("{} MiB are still held", held >> 20);
@@ -251,10 +247,10 @@ async fn canceled_statements_give_their_memory_back() {
         let before = TAKEN.load(Ordering::Relaxed);
         let handle = session.cancel_handle();
         let canceling = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
+            thalweg_runtime::sleep(Duration::from_millis(500)).await;
             handle.cancel();
         };
-        let running = tokio::time::timeout(HANGS_AFTER, rows(&mut session, sql));
+        let running = thalweg_runtime::timeout(HANGS_AFTER, rows(&mut session, sql));
         let (done, ()) = futures::future::join(running, canceling).await;
         let done = done.unwrap_or_else(|_| panic!("it does not hear of the cancel: {sql}"));
         drop(done);

@@ -18,6 +18,7 @@ pub struct DuckDb {
 
 impl DuckDb {
     /// Starts the one that the environment names, if it names one.
+    #[expect(clippy::disallowed_methods, reason = "DuckDB is a program of its own")]
     pub fn start() -> Option<DuckDb> {
         let python = std::env::var_os("THALWEG_DUCKDB")?;
         let mut child = Command::new(python)

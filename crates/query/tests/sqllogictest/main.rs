@@ -48,6 +48,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/slt")
 }
 
+#[expect(clippy::disallowed_methods, reason = "tests run on a runtime of their own")]
 fn runtime() -> Runtime {
     Runtime::new().expect("a runtime can be made")
 }
@@ -91,6 +92,7 @@ areas! {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "scripts are no files of a database")]
 fn every_directory_is_an_area() {
     let entries = std::fs::read_dir(root()).expect("tests/slt can be listed");
     for entry in entries {

@@ -232,6 +232,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a test of several threads")]
     fn many_rounds_at_once_all_end() {
         let scheduler = Arc::new(LocalScheduler::start(2, &RealThreads).unwrap());
         std::thread::scope(|scope| {

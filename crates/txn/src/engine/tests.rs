@@ -5,6 +5,7 @@
 mod canaries;
 mod crash_points;
 mod damage;
+#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of several threads")]
 mod failures;
 #[cfg(feature = "shuttle")]
 mod interleavings;

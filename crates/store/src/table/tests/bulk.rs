@@ -15,6 +15,7 @@ const IDS: i64 = 400;
 struct Threads(usize);
 
 impl ForkJoin for Threads {
+    #[expect(clippy::disallowed_methods, reason = "a test of several threads")]
     fn run(&self, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
         let next = AtomicUsize::new(0);
         let worker = || {
