@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use datafusion::common::ScalarValue;
 use thalweg_dialect::parse::Parsed;
+use thalweg_execution::cancel::CancelHandle;
 use thalweg_txn::{
     LockOutcome, LockOwner, LockRequest, LockWait, RowLock, Savepoint, TableLocks, Transaction,
 };
@@ -34,7 +35,6 @@ use crate::point::Point;
 use crate::prepared::Prepared;
 use crate::statement;
 use crate::workers::AtomicScope;
-use thalweg_execution::cancel::CancelHandle;
 
 /// Maximum number of runs of a statement, before it fails.
 const RUNS_MAX: usize = 10_000;
@@ -264,7 +264,7 @@ impl Session {
             None => self.cancels.run(answer).await,
             Some(timeout) => {
                 let answer = async {
-                    let answer = tokio::time::timeout(timeout, answer).await;
+                    let answer = thalweg_runtime::timeout(timeout, answer).await;
                     answer.unwrap_or_else(|_| Err(lock_timeout()))
                 };
                 self.cancels.run(answer).await
@@ -355,7 +355,7 @@ impl Patience {
 async fn after(timeout: Option<Duration>) {
     let forever = std::future::pending::<()>();
     match timeout {
-        Some(timeout) => drop(tokio::time::timeout(timeout, forever).await),
+        Some(timeout) => drop(thalweg_runtime::timeout(timeout, forever).await),
         None => forever.await,
     }
 }

@@ -134,6 +134,7 @@ fn a_short_sequence_ends_or_begins_again() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "several threads take numbers")]
 fn threads_never_get_the_same_number() {
     let (env, _disk, _) = Env::simulated(6);
     let engine = Engine::open(env, options()).unwrap();
