@@ -16,8 +16,8 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use crate::checkpoint::{CheckpointReader, Coverage, checkpoints_in};
 use crate::data_directory::{
-    CHECKPOINT, INCOMPLETE, LOG, exists, is_database, lost_format, make_directories, no_database,
-    read_format, write_format,
+    CHECKPOINT, CLUSTER, INCOMPLETE, LOG, exists, is_database, lost_format, make_directories,
+    no_database, read_format, write_format,
 };
 use crate::failure::file_error;
 use crate::heads::{CheckpointIdentity, HEADS, Head, Heads, LogPosition, read_slots};
@@ -59,6 +59,8 @@ struct Sources {
     identity: Option<CheckpointIdentity>,
     checkpoint: Option<Source>,
     segments: Vec<Source>,
+    /// The files of a node of a cluster. Each is replaced as a whole, never changed.
+    cluster: Vec<Source>,
     /// The head record whose position the copy of the log must reach.
     head: Head,
 }
@@ -113,7 +115,12 @@ fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
         Some(lsn) => Some(CheckpointReader::open(env, &directory, database_id, lsn)?),
         None => None,
     };
-    let segments = open_segments(files, &from.join(LOG))?;
+    let segments = open_files(files, &from.join(LOG), |name| segment::number_in(name).is_some())?;
+    let directory_of_node = from.join(CLUSTER);
+    let cluster = match exists(files, &directory_of_node)? {
+        true => open_files(files, &directory_of_node, |name| !name.ends_with(".new"))?,
+        false => Vec::new(),
+    };
     if newest_checkpoint(files, &directory)? != newest {
         return Ok(None);
     }
@@ -130,7 +137,7 @@ fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
     let head = head.unwrap_or_default();
     // The database may be opened at this moment, which undoes a clean close.
     let head = Head { clean: false, ..head };
-    Ok(Some(Sources { database_id, coverage, identity, checkpoint, segments, head }))
+    Ok(Some(Sources { database_id, coverage, identity, checkpoint, segments, cluster, head }))
 }
 
 fn source((file, path, bytes): (Arc<dyn File>, PathBuf, u64)) -> Source {
@@ -145,10 +152,15 @@ fn newest_checkpoint(files: &dyn FileSystem, directory: &Path) -> Result<Option<
     Ok(checkpoints_in(&names).pop())
 }
 
-fn open_segments(files: &dyn FileSystem, directory: &Path) -> Result<Vec<Source>> {
+fn open_files(
+    files: &dyn FileSystem,
+    directory: &Path,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<Vec<Source>> {
     let names = files.list(directory).map_err(|error| file_error("list", directory, error))?;
-    let segments = names.iter().filter(|name| segment::number_in(name).is_some());
-    segments
+    names
+        .iter()
+        .filter(|name| is_wanted(name))
         .map(|name| {
             let path = directory.join(name);
             let (file, bytes) = open_file(files, &path)?;
@@ -185,7 +197,12 @@ impl<'a> Target<'a> {
 
     fn fill(&self, sources: &Sources) -> Result<Copied> {
         let mut bytes = 0;
-        for source in sources.checkpoint.iter().chain(&sources.segments) {
+        if !sources.cluster.is_empty() {
+            let directory = self.path.join(CLUSTER);
+            let created = self.env.files.create_dir_all(&directory);
+            created.map_err(|error| file_error("create", &directory, error))?;
+        }
+        for source in sources.checkpoint.iter().chain(&sources.segments).chain(&sources.cluster) {
             bytes += self.copy(source)?;
         }
         let log = self.path.join(LOG);
@@ -274,7 +291,8 @@ impl<'a> Target<'a> {
     /// Makes the directory a database's directory.
     fn complete(&self, sources: &Sources, position: LogPosition) -> Result<()> {
         let (files, path) = (&*self.env.files, self.path);
-        for directory in [path.join(LOG), path.join(CHECKPOINT)] {
+        let cluster = (!sources.cluster.is_empty()).then(|| path.join(CLUSTER));
+        for directory in [path.join(LOG), path.join(CHECKPOINT)].into_iter().chain(cluster) {
             files.sync_dir(&directory).map_err(|error| file_error("sync", &directory, error))?;
         }
         let heads = Heads::missing(self.env, path, sources.database_id);

@@ -20,6 +20,8 @@ const FORMAT_TEMPORARY: &str = "FORMAT.new";
 pub(crate) const INCOMPLETE: &str = "INCOMPLETE";
 pub(crate) const LOG: &str = "log";
 pub(crate) const CHECKPOINT: &str = "checkpoint";
+/// The files of a node of a cluster, which backups copy as they are.
+pub(crate) const CLUSTER: &str = "cluster";
 
 /// Names that may exist in a directory in which a database is created: leftovers of an interrupted
 /// creation, a configuration file, and entries of a fresh file system.

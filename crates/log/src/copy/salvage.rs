@@ -70,6 +70,7 @@ impl Salvage<'_> {
             identity: None,
             checkpoint: None,
             segments: Vec::new(),
+            cluster: Vec::new(),
             head: Head::default(),
         };
         let directory = self.from.join(CHECKPOINT);

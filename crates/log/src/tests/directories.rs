@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_env::{Env, File as _, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_types::{Error, SqlState};
 
-use crate::{DataDirectory, DirectoryMode, Finding, verify};
+use crate::{DataDirectory, DirectoryMode, Finding, backup, verify};
 
 fn open(env: &Env, mode: DirectoryMode) -> Result<DataDirectory, Error> {
     DataDirectory::open(env, Path::new("/data/database"), mode)
@@ -102,6 +102,24 @@ fn a_copy_without_its_empty_checkpoint_directory_is_completed() {
     drop(directory);
     let disk = disk.crash();
     assert!(disk.exists(Path::new("/data/database/checkpoint")).unwrap(), "its name is durable");
+}
+
+#[test]
+fn a_backup_has_the_files_of_a_node_that_are_whole() {
+    let (env, disk, _) = Env::simulated(1);
+    drop(open(&env, DirectoryMode::CreateOrOpen).unwrap());
+    let number = disk
+        .create_dir_all(Path::new("/data/database/cluster"))
+        .and_then(|()| disk.open(Path::new("/data/database/cluster/node-id"), OpenMode::CreateNew));
+    number.unwrap().write_all_at(b"8 bytes.", 0).unwrap();
+    put(&disk, "/data/database/cluster/shard-map.new");
+    backup(&env, Path::new("/data/database"), Path::new("/data/copy")).unwrap();
+    let disk = disk.crash();
+    assert_eq!(disk.list(Path::new("/data/copy/cluster")).unwrap(), ["node-id"]);
+    let copied = disk.open(Path::new("/data/copy/cluster/node-id"), OpenMode::Read).unwrap();
+    let mut bytes = [0; 8];
+    copied.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"8 bytes.");
 }
 
 #[test]
