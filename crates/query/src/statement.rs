@@ -25,6 +25,7 @@ mod rows;
 mod sequence;
 mod session_commands;
 mod settings;
+mod storage_parameters;
 mod target;
 mod update;
 mod writes;

@@ -54,9 +54,12 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
     match &create.query {
         Some(query) => table_as(execution, create, &name, query).await,
         None => {
-            let schema = Definition::of(create, execution)?.build(&name, execution)?;
+            let mut definition = Definition::of(create, execution)?;
+            let notices = definition.take_notices();
+            let schema = definition.build(&name, execution)?;
             privileges::create(execution.names, CatalogChange::CreateTable { schema })?;
-            Ok(Outcome::command("CREATE TABLE"))
+            let outcome = Outcome::command("CREATE TABLE");
+            Ok(notices.into_iter().fold(outcome, Outcome::with_notice))
         }
     }
 }

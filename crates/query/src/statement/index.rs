@@ -15,7 +15,7 @@ use thalweg_types::{
 
 use super::create::free_name;
 use super::target::QualifiedName;
-use super::{Execution, Target, folded};
+use super::{Execution, Target, folded, storage_parameters};
 use crate::outcome::Outcome;
 
 /// Maximum number of columns of an index, as in PostgreSQL.
@@ -24,6 +24,8 @@ const COLUMNS_MAX: usize = 32;
 pub(super) async fn create(execution: &Execution<'_>, create: &CreateIndex) -> Result<Outcome> {
     let outcome = Outcome::command("CREATE INDEX");
     reject_unsupported(create)?;
+    let notices = storage_parameters::of_index(&create.with)?;
+    let outcome = notices.into_iter().fold(outcome, Outcome::with_notice);
     let catalog = execution.names.catalog();
     let table = QualifiedName::existing(&catalog, &create.table_name)?;
     if let other @ (Object::View(_) | Object::External(_) | Object::Sequence(_)) =
@@ -77,7 +79,6 @@ fn reject_unsupported(create: &CreateIndex) -> Result<()> {
         Some(IndexType::BTree) | None if create.nulls_distinct == Some(false) => {
             "an index with NULLS NOT DISTINCT"
         }
-        Some(IndexType::BTree) | None if !create.with.is_empty() => "an index with parameters",
         Some(IndexType::BTree) | None => return Ok(()),
         Some(other) => {
             let what = format!("an index USING {}", other.to_string().to_lowercase());

@@ -17,7 +17,7 @@ use thalweg_values::types::{column_type, is_serial, kept_digits};
 
 use super::super::rows::{compile, evaluate_default};
 use super::super::sequence::{takes_numbers, with_numbers};
-use super::super::{Execution, Target, folded};
+use super::super::{Execution, Target, folded, storage_parameters};
 use super::check_names;
 use crate::statement::target::QualifiedName;
 
@@ -28,6 +28,8 @@ pub(in crate::statement) struct Definition {
     unique: Vec<(Option<String>, Vec<String>)>,
     checks: Vec<(Option<String>, Option<String>, Expr)>,
     shard_key: Option<String>,
+    /// The notices about parameters that have no effect.
+    notices: Vec<String>,
 }
 
 pub(super) fn reject_unsupported(create: &CreateTable) -> Result<()> {
@@ -59,16 +61,22 @@ fn columns_like(like: &CreateTableLike, execution: &Execution<'_>) -> Result<Vec
 }
 
 impl Definition {
+    pub(in crate::statement) fn take_notices(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notices)
+    }
+
     pub(in crate::statement) fn of(
         create: &CreateTable,
         execution: &Execution<'_>,
     ) -> Result<Definition> {
+        let (shard_key, notices) = parameters(&create.table_options)?;
         let mut definition = Definition {
             columns: Vec::new(),
             primary_key: None,
             unique: Vec::new(),
             checks: Vec::new(),
-            shard_key: shard_key(&create.table_options)?,
+            shard_key,
+            notices,
         };
         if let Some(CreateTableLikeKind::Parenthesized(like) | CreateTableLikeKind::Plain(like)) =
             &create.like
@@ -151,6 +159,7 @@ impl Definition {
             checks: Vec::new(),
             indexes: Vec::new(),
             shard_key: None,
+            notices: Vec::new(),
         };
         check_names(&schema)?;
         if let Some((given, columns)) = self.primary_key {
@@ -335,20 +344,24 @@ pub(in crate::statement) fn names(columns: &[IndexColumn]) -> Result<Vec<String>
         .collect()
 }
 
-/// `WITH (shard_key = 'column')`
-fn shard_key(options: &CreateTableOptions) -> Result<Option<String>> {
+/// `WITH (shard_key = 'column', fillfactor = 70)`: the shard key, and the notices about the others.
+fn parameters(options: &CreateTableOptions) -> Result<(Option<String>, Vec<String>)> {
     let (CreateTableOptions::With(options)
     | CreateTableOptions::Options(options)
     | CreateTableOptions::Plain(options)
     | CreateTableOptions::TableProperties(options)) = options
     else {
-        return Ok(None);
+        return Ok((None, Vec::new()));
     };
-    let mut shard_key = None;
+    let (mut shard_key, mut notices) = (None, Vec::new());
     for option in options {
         match option {
             SqlOption::KeyValue { key, value } if folded(key) == "shard_key" => {
                 shard_key = Some(option_name(value)?);
+            }
+            SqlOption::KeyValue { key, value } if storage_parameters::is_of_table(&folded(key)) => {
+                storage_parameters::check(&folded(key), value)?;
+                notices.push(storage_parameters::notice(&folded(key)));
             }
             other => {
                 let message = format!("unrecognized parameter in {other}");
@@ -357,7 +370,7 @@ fn shard_key(options: &CreateTableOptions) -> Result<Option<String>> {
             }
         }
     }
-    Ok(shard_key)
+    Ok((shard_key, notices))
 }
 
 fn option_name(value: &Expr) -> Result<String> {
