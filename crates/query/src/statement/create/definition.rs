@@ -159,7 +159,6 @@ impl Definition {
             checks: Vec::new(),
             indexes: Vec::new(),
             shard_key: None,
-            notices: Vec::new(),
         };
         check_names(&schema)?;
         if let Some((given, columns)) = self.primary_key {
