@@ -15,6 +15,8 @@ mod search_path;
 mod statement_context;
 mod table;
 mod view;
+mod view_binding;
+mod view_definition;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,7 +30,9 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::optimizer::AnalyzerRule;
 use parking_lot::{Mutex, RwLock};
-use thalweg_txn::{Catalog, Object, Privilege, RoleId, Securable, Transaction};
+use thalweg_txn::{
+    BoundRelation, BoundSource, Catalog, Object, Privilege, RoleId, Securable, Transaction,
+};
 use thalweg_types::Error;
 use thalweg_values::errors::external;
 
@@ -37,12 +41,14 @@ use crate::workers::{Cluster, TableOnWorkers};
 use derived::Found;
 use object_id_types::ObjectIdNames;
 use objects::Objects;
+use view::Meaning;
 
 pub(crate) use definitions::name_parts;
 pub(crate) use object_id_types::written;
 pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
 pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
 pub(crate) use table::ShardTable;
+pub(crate) use view_binding::bind;
 
 /// The name of the one database.
 pub(crate) const DATABASE: &str = "thalweg";
@@ -329,31 +335,40 @@ impl SchemaProvider for Namespace {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match view::meaning(&self.namespace, name) {
+            Meaning::Current => self.object(name).await,
+            Meaning::Bound(relation) => self.bound(&relation).await,
+            Meaning::NoObject => self.no_object(name).await,
+            Meaning::Recorded(recorder) => {
+                let Some(provider) = self.object(name).await? else { return Ok(None) };
+                let catalog = self.session.catalog();
+                Ok(Some(recorder.record(&catalog, &self.namespace, name, provider)))
+            }
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        let catalog = self.session.catalog();
+        catalog.object(&self.namespace, name).is_some()
+            || view::file_named(name).is_some()
+            || pg_catalog::exists(name)
+    }
+}
+
+impl Namespace {
+    /// The relation that has the name now.
+    async fn object(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let catalog = self.session.catalog();
         let object = catalog.object(&self.namespace, name);
-        // Statements that change rows check their own privileges.
-        let reads = !self.row_ids && !self.session.describes.load(Ordering::Relaxed);
+        // Statements that change rows check their own privileges. A view is bound without reading.
+        let describes = self.session.describes.load(Ordering::Relaxed) || view::is_recorded();
+        let reads = !self.row_ids && !describes;
         if object.is_some() && reads {
             let rights = self.session.rights_of_reader();
             rights.on_relation(&self.namespace, name, Privilege::Select).map_err(external)?;
         }
-        if object.is_none()
-            && self.namespace == crate::workers::NAMESPACE
-            && let Some(table) = self.session.cluster.scans.system_table(name).await
-        {
-            return table.map(Some);
-        }
         match object {
-            None => match view::file_named(name) {
-                // `pg_catalog` is searched even if it is not named.
-                None => PgCatalog { session: Arc::clone(&self.session) }.table(name).await,
-                Some(file) => {
-                    let rights = self.session.rights_of_reader();
-                    rights.read_server_files("read a file").map_err(external)?;
-                    let state = self.session.session_state()?;
-                    view::external(&state, &file).await.map(Some)
-                }
-            },
+            None => self.no_object(name).await,
             Some(Object::Table(_)) => self.session.shard_table(&self.namespace, name, self.row_ids),
             Some(Object::View(definition)) => {
                 let state = self.session.session_state()?;
@@ -368,11 +383,42 @@ impl SchemaProvider for Namespace {
         }
     }
 
-    fn table_exist(&self, name: &str) -> bool {
+    /// The relation of a name that no object of the namespace has.
+    async fn no_object(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.namespace == crate::workers::NAMESPACE
+            && let Some(table) = self.session.cluster.scans.system_table(name).await
+        {
+            return table.map(Some);
+        }
+        let Some(file) = view::file_named(name) else {
+            // `pg_catalog` is searched even if it is not named.
+            return PgCatalog { session: Arc::clone(&self.session) }.table(name).await;
+        };
+        let rights = self.session.rights_of_reader();
+        rights.read_server_files("read a file").map_err(external)?;
+        let state = self.session.session_state()?;
+        view::external(&state, &file).await.map(Some)
+    }
+
+    /// The relation that a view's query was bound to, with the columns that it had then.
+    async fn bound(&self, relation: &BoundRelation) -> Result<Option<Arc<dyn TableProvider>>> {
         let catalog = self.session.catalog();
-        catalog.object(&self.namespace, name).is_some()
-            || view::file_named(name).is_some()
-            || pg_catalog::exists(name)
+        let (namespace, name, table): (&str, &str, _) = match &relation.source {
+            BoundSource::Table(id) => {
+                let Some(entry) = catalog.table(*id) else { return Ok(None) };
+                let schema = &entry.schema;
+                (&schema.namespace, &schema.name, Some(schema))
+            }
+            BoundSource::Sequence(id) => {
+                let Some((namespace, name, _)) = catalog.sequence(*id) else { return Ok(None) };
+                (namespace, name, None)
+            }
+            BoundSource::Named { namespace, name } => (namespace, name, None),
+        };
+        let session = Arc::clone(&self.session);
+        let home = Namespace { session, namespace: namespace.to_owned(), row_ids: false };
+        let Some(provider) = home.object(name).await? else { return Ok(None) };
+        view_binding::with_columns(provider, relation, table).map(Some)
     }
 }
 

@@ -39,6 +39,7 @@ pub struct Notice {
     /// The kind of a warning. A plain remark has `REMARK`.
     pub state: SqlState,
     pub message: String,
+    pub detail: Option<String>,
 }
 
 impl Notice {
@@ -51,7 +52,7 @@ impl Notice {
 
 impl From<String> for Notice {
     fn from(message: String) -> Notice {
-        Notice { state: REMARK, message }
+        Notice { state: REMARK, message, detail: None }
     }
 }
 
@@ -150,7 +151,7 @@ impl Outcome {
     }
 
     pub(crate) fn with_warning(mut self, state: SqlState, message: impl Into<String>) -> Outcome {
-        self.notices.push(Notice { state, message: message.into() });
+        self.notices.push(Notice { state, message: message.into(), detail: None });
         self
     }
 }

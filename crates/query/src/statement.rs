@@ -7,6 +7,7 @@ mod copy;
 mod create;
 mod data_modifying_with;
 mod delete;
+mod dependents;
 mod describe;
 mod drop;
 mod explain;
@@ -60,7 +61,7 @@ pub(crate) use role::session::{changed as changed_identity, setting as role_sett
 pub(crate) use rows::Shaper;
 pub(crate) use session_commands::{SessionCommand, of_session};
 pub(crate) use settings::{Defaults, Definition, Modes, Scope, Setter, Settings, unrecognized};
-pub(crate) use target::Target;
+pub(crate) use target::{QualifiedName, Target};
 pub(crate) use writes::{check_writable, is_about_settings};
 
 /// The context of one statement.
@@ -228,7 +229,7 @@ async fn plain(
         Statement::Grant(grant) => grant::grant(execution, grant),
         Statement::Revoke(revoke) => grant::revoke(execution, revoke),
         Statement::Drop { object_type, if_exists, names, cascade, .. } => {
-            drop::run(execution, *object_type, names, *if_exists, *cascade)
+            drop::run(execution, *object_type, names, *if_exists, *cascade).await
         }
         Statement::Set(set) => settings::set(execution, set),
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,

@@ -4,8 +4,10 @@
 //! disagree.
 
 mod access;
+mod dependents;
 mod privilege;
 mod roles;
+mod view;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,10 +18,12 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 use crate::sequence::Sequence;
 use access::AccessLists;
 pub use access::{Access, AccessChange, Grant, Securable, access_item};
+pub use dependents::{Dependency, Dependent, DropReason, Referenced, cannot_drop};
 pub use privilege::{Privilege, Privileges};
 pub use roles::{
     BOOTSTRAP_ROLE, Membership, Role, RoleChange, RoleId, RoleOption, Roles, Secret, no_role,
 };
+pub use view::{BoundColumn, BoundRelation, BoundSource, View, ViewBinding};
 
 /// The namespace of unqualified names.
 pub const DEFAULT_NAMESPACE: &str = "public";
@@ -31,15 +35,6 @@ pub struct TableEntry {
     /// The group that last created or altered the table. Rows prepared for another version do not
     /// fit.
     pub version: Lsn,
-}
-
-/// A view: a named query without rows of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct View {
-    /// The query's text.
-    pub query: String,
-    /// Names of its columns; empty if the definition gave none.
-    pub columns: Vec<String>,
 }
 
 /// A table whose rows stay in files.
@@ -313,7 +308,10 @@ impl Catalog {
             CatalogChange::Define { namespace, name, object, replace } => {
                 next.define(namespace, name, object, *replace)?;
             }
-            CatalogChange::Undefine { namespace, name } => next.remove(namespace, name)?,
+            CatalogChange::Undefine { namespace, name } => {
+                next.refuse_dependents(&[next.referenced(namespace, name)])?;
+                next.remove(namespace, name)?;
+            }
             CatalogChange::Role(change) => next.change_role(change)?,
             CatalogChange::Access(change) => next.change_access(change)?,
         }
@@ -332,9 +330,7 @@ impl Catalog {
     fn drop_namespace(&mut self, name: &str) -> Result<()> {
         let objects = self.namespaces.get(name).ok_or_else(|| no_namespace(name))?;
         if !objects.is_empty() {
-            let message = format!("cannot drop schema {name} because other objects depend on it");
-            return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-                .with_hint("Use DROP SCHEMA ... CASCADE to drop what it holds too."));
+            return Err(self.not_empty(name));
         }
         self.namespaces.remove(name);
         self.forget_access(&Securable::Namespace(name.to_owned()));
@@ -385,6 +381,7 @@ impl Catalog {
         if expected.is_some_and(|expected| expected != current.version) {
             return Err(altered_meanwhile(&schema.name));
         }
+        self.refuse_lost_columns(&current.schema, schema)?;
         let (namespace, name) = self.names[&schema.id].clone();
         let access = Arc::clone(&self.access);
         self.remove(&namespace, &name)?;
@@ -399,6 +396,7 @@ impl Catalog {
     }
 
     fn drop_table(&mut self, id: TableId) -> Result<()> {
+        self.refuse_dependents(&[Referenced::Table(id)])?;
         let (namespace, name) = self.names.remove(&id).ok_or_else(table_is_gone)?;
         self.remove(&namespace, &name)
     }
@@ -410,8 +408,12 @@ impl Catalog {
         object: &Object,
         replace: bool,
     ) -> Result<()> {
-        if let Object::Sequence(sequence) = object {
-            return self.define_sequence(namespace, name, sequence, replace);
+        match object {
+            Object::Sequence(sequence) => {
+                return self.define_sequence(namespace, name, sequence, replace);
+            }
+            Object::View(view) => self.check_binding(view)?,
+            Object::Table(_) | Object::External(_) => {}
         }
         match self.object(namespace, name) {
             Some(Object::Table(_) | Object::Sequence(_)) => return Err(name_taken(name)),

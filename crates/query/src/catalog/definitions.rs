@@ -1,6 +1,5 @@
 //! Writes objects as the SQL that would create them.
 
-use thalweg_txn::View;
 use thalweg_types::{Index, Key, TableSchema};
 
 /// Quotes a name if it needs quotes.
@@ -76,11 +75,6 @@ fn quoted_part(inside: &str) -> Option<(String, &str)> {
             None => return Some((part, rest)),
         }
     }
-}
-
-/// The query of a view, ended with a semicolon as in PostgreSQL.
-pub(super) fn view(view: &View) -> String {
-    format!(" {};", view.query.trim_end().trim_end_matches(';'))
 }
 
 /// `CREATE INDEX …`, `CREATE UNIQUE INDEX …`

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use thalweg_txn::{
     Catalog, Object, RoleId, Securable, Sequence, SequenceOptions, View, access_item,
 };
-use thalweg_types::{Column, ColumnId, DataType, Index, Key, TableSchema, ValueOrder};
+use thalweg_types::{Column, ColumnId, DataType, Index, Key, TableId, TableSchema, ValueOrder};
 
 use super::INFORMATION_SCHEMA;
 use super::information_schema;
@@ -244,6 +244,11 @@ impl Objects {
 
     pub(super) fn relation(&self, oid: i64) -> Option<&Relation> {
         self.by_oid.get(&oid).map(|index| &self.relations[*index])
+    }
+
+    /// The table or sequence of this id.
+    pub(super) fn relation_of(&self, id: TableId) -> Option<&Relation> {
+        self.relation(TABLES + i64::from(id.0))
     }
 
     /// The relation of this name in a namespace.

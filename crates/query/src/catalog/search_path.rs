@@ -200,7 +200,7 @@ impl Unqualified {
                 if schema.table_exist(name) {
                     return Some(Arc::new(schema));
                 }
-            } else if catalog.object(namespace, name).is_some()
+            } else if view::is_object(&catalog, namespace, name)
                 || namespace == crate::workers::NAMESPACE
             {
                 return Some(self.namespace(namespace));

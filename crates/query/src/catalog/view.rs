@@ -16,13 +16,16 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::ExecutionPlan;
 use thalweg_formats::check_parquet_nesting;
-use thalweg_txn::{Catalog, ExternalTable, Object, RoleId, Securable, View};
+use thalweg_txn::{
+    BoundRelation, Catalog, ExternalTable, Object, RoleId, Securable, View, ViewBinding,
+};
 use thalweg_types::{Error, SqlState};
 use thalweg_values::errors::external as external_error;
 use thalweg_values::types::{self, arrow_type};
 
 use super::derived::Derived;
-use crate::plan;
+use super::view_binding::Recorder;
+use crate::plan::{self, Planned};
 
 /// Greatest nesting depth of views. Planning each level uses stack.
 const NESTED_MAX: usize = 24;
@@ -33,10 +36,75 @@ tokio::task_local! {
 }
 
 #[derive(Clone)]
-struct Around {
-    name: String,
-    query: String,
-    owner: RoleId,
+pub(super) struct Around {
+    pub(super) name: String,
+    pub(super) query: String,
+    pub(super) owner: RoleId,
+    pub(super) names: Names,
+}
+
+/// Meaning of the names of relations in a view's query.
+#[derive(Clone)]
+pub(super) enum Names {
+    /// The objects that have the names now.
+    Current,
+    Bound(Arc<ViewBinding>),
+    /// As `Current`, and the objects are recorded.
+    Recorded(Arc<Recorder>),
+}
+
+/// Meaning of one name.
+pub(super) enum Meaning {
+    Current,
+    Bound(Box<BoundRelation>),
+    /// The view was bound to no object of the name.
+    NoObject,
+    Recorded(Arc<Recorder>),
+}
+
+/// Meaning of a relation's name in the query that is being planned.
+pub(super) fn meaning(namespace: &str, name: &str) -> Meaning {
+    let meaning = AROUND.try_with(|around| match around.last().map(|view| &view.names) {
+        None | Some(Names::Current) => Meaning::Current,
+        Some(Names::Recorded(recorder)) => Meaning::Recorded(Arc::clone(recorder)),
+        Some(Names::Bound(binding)) => match binding.relation(namespace, name) {
+            Some(relation) => Meaning::Bound(Box::new(relation.clone())),
+            None => Meaning::NoObject,
+        },
+    });
+    meaning.unwrap_or(Meaning::Current)
+}
+
+/// True if a name stands for an object of the namespace in the query that is being planned.
+pub(super) fn is_object(catalog: &Catalog, namespace: &str, name: &str) -> bool {
+    match meaning(namespace, name) {
+        Meaning::Bound(_) => true,
+        Meaning::NoObject => false,
+        Meaning::Current | Meaning::Recorded(_) => catalog.object(namespace, name).is_some(),
+    }
+}
+
+/// True while a view's query is planned to be bound, and for the views in it.
+pub(super) fn is_recorded() -> bool {
+    let is_recorded = |view: &Around| matches!(view.names, Names::Recorded(_));
+    AROUND.try_with(|around| around.iter().any(is_recorded)).unwrap_or(false)
+}
+
+/// Plans a view's query.
+///
+/// # Errors
+/// Planning errors, and if views are nested too deeply.
+pub(super) async fn plan_around(state: &SessionState, view: Around) -> Result<Planned> {
+    let around = AROUND.try_with(Clone::clone).unwrap_or_default();
+    let inside = |other: &Around| other.name == view.name && other.query == view.query;
+    if around.iter().any(inside) || around.len() == NESTED_MAX {
+        let message = format!("infinite recursion detected in view \"{}\"", view.name);
+        let error = Error::new(SqlState::STATEMENT_TOO_COMPLEX, message);
+        return Err(DataFusionError::External(Box::new(error)));
+    }
+    let query = view.query.clone();
+    let around = [around, vec![view]].concat();
+    AROUND.scope(around, plan::query_text(state, &query)).await
 }
 
 /// The owner of the view whose query is being planned. The view reads with the owner's rights.
@@ -44,23 +112,16 @@ pub(super) fn owner_around() -> Option<RoleId> {
     AROUND.try_with(|around| around.last().map(|view| view.owner)).ok().flatten()
 }
 
-/// The view's query, planned against the current catalog.
+/// The view's query, planned against the current catalog with the names that it was bound to.
 pub(super) async fn plan(
     state: &SessionState,
     name: &str,
     view: &View,
     owner: RoleId,
 ) -> Result<Arc<dyn TableProvider>> {
-    let around = AROUND.try_with(Clone::clone).unwrap_or_default();
-    let inside = |other: &Around| other.name == name && other.query == view.query;
-    if around.iter().any(inside) || around.len() == NESTED_MAX {
-        let message = format!("infinite recursion detected in view \"{name}\"");
-        let error = Error::new(SqlState::STATEMENT_TOO_COMPLEX, message);
-        return Err(DataFusionError::External(Box::new(error)));
-    }
-    let this = Around { name: name.to_owned(), query: view.query.clone(), owner };
-    let around = [around, vec![this]].concat();
-    let planned = AROUND.scope(around, plan::query_text(state, &view.query)).await?;
+    let names = view.binding.clone().map_or(Names::Current, Names::Bound);
+    let around = Around { name: name.to_owned(), query: view.query.clone(), owner, names };
+    let planned = plan_around(state, around).await?;
     let names: Vec<String> = planned.names.clone();
     let given = view.columns.iter().map(String::as_str);
     let wished: Vec<&str> =

@@ -123,7 +123,7 @@ impl SessionLocks {
         let was_held = self.locks.give_back(&self.session, Lock { key, mode });
         if !was_held {
             let message = format!("you don't own a lock of type {}", mode.name());
-            notices.push(Notice { state: WARNING, message });
+            notices.push(Notice { state: WARNING, message, detail: None });
         }
         was_held
     }

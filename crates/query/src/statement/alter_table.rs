@@ -10,11 +10,11 @@ use arrow::datatypes::Schema;
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CastKind, ColumnDef, ColumnOption,
-    DataType as SqlType, Expr, Ident, RenameTableNameKind, TableConstraint, visit_expressions,
-    visit_expressions_mut,
+    DataType as SqlType, DropBehavior, Expr, Ident, RenameTableNameKind, TableConstraint,
+    visit_expressions, visit_expressions_mut,
 };
 use thalweg_store::codec;
-use thalweg_txn::{CatalogChange, Object, Privilege, Securable};
+use thalweg_txn::{CatalogChange, Object, Privilege, Referenced, Securable};
 use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
 use thalweg_values::types::{column_field, column_type, kept_digits};
 
@@ -22,16 +22,17 @@ use super::create::{
     add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,
     set_default,
 };
+use super::dependents::{bind_views, drop_objects};
 use super::found_rows::replace;
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
 use super::update::{Assignments, with_row_ids};
 use super::{Execution, Target, ast_tools, folded, owner, sequence};
-use crate::outcome::Outcome;
+use crate::outcome::{Notice, Outcome};
 use crate::plan;
 
 pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Result<Outcome> {
-    let outcome = Outcome::command("ALTER TABLE");
+    let mut outcome = Outcome::command("ALTER TABLE");
     let catalog = execution.names.catalog();
     let name = QualifiedName::existing(&catalog, &alter.name)?;
     if alter.if_exists && catalog.object(&name.namespace, &name.name).is_none() {
@@ -49,9 +50,10 @@ pub(super) async fn run(execution: &mut Execution<'_>, alter: &AlterTable) -> Re
     }
     let id = Target::find(&catalog, &alter.name)?.id();
     execution.names.rights().owns(&Securable::relation(&name.namespace, &name.name))?;
+    bind_views(execution).await?;
     for operation in &alter.operations {
+        outcome.notices.extend(drop_dependents(execution, id, operation)?);
         apply(execution, &current(execution, id)?, operation).await?;
-        sequence::drop_owned(execution, id, false)?;
     }
     Ok(outcome)
 }
@@ -61,6 +63,23 @@ fn current(execution: &Execution<'_>, id: TableId) -> Result<Target> {
     let catalog = execution.names.catalog();
     let entry = catalog.table(id).ok_or_else(|| Error::internal("the table went away"))?;
     Ok(Target { entry: entry.clone() })
+}
+
+/// Drops the sequences that the columns of `DROP COLUMN` own, and with `CASCADE` what depends on
+/// the columns.
+fn drop_dependents(
+    execution: &Execution<'_>,
+    table: TableId,
+    operation: &AlterTableOperation,
+) -> Result<Option<Notice>> {
+    let AlterTableOperation::DropColumn { column_names, drop_behavior, .. } = operation else {
+        return Ok(None);
+    };
+    let target = current(execution, table)?;
+    let found = column_names.iter().filter_map(|name| target.schema().column_named(&folded(name)));
+    let columns = found.map(|(_, column)| Referenced::Column(table, column.id));
+    let cascade = *drop_behavior == Some(DropBehavior::Cascade);
+    drop_objects(execution, &columns.collect::<Vec<_>>(), cascade)
 }
 
 async fn apply(
@@ -351,6 +370,7 @@ async fn set_type(
         let hint = format!("You might need to specify \"USING {name}::{new}\".");
         return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
     }
+    execution.names.catalog().refuse_other_type(target.schema(), &schema.columns[position])?;
     // A cast would truncate texts that are too long; an assignment refuses them.
     let value = match (using, &new) {
         (Some(using), _) => using.clone(),

@@ -4,6 +4,7 @@ mod definition;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use datafusion::sql::parser::CreateExternalTable;
@@ -12,13 +13,14 @@ use datafusion::sql::sqlparser::ast::{
     Visitor, visit_relations_mut,
 };
 use futures::StreamExt;
-use thalweg_txn::{Catalog, CatalogChange, ExternalTable, Object, View, name_taken};
+use thalweg_txn::{Catalog, CatalogChange, ExternalTable, Object, Referenced, View, name_taken};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 use thalweg_values::types::{display_name, from_field};
 
+use super::dependents::{bind_views, drop_objects};
 use super::target::QualifiedName;
 use super::{Execution, Shaper, Target, ast_tools, folded};
-use crate::catalog::SearchPath;
+use crate::catalog::{SearchPath, bind};
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -44,8 +46,8 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
         match object {
             Object::Table(entry) if create.or_replace => {
                 execution.names.rights().may_drop(&name.namespace, &name.name)?;
-                let change = CatalogChange::DropTable { id: entry.schema.id };
-                execution.names.with(|t| t.change_catalog(change))?;
+                bind_views(execution).await?;
+                drop_objects(execution, &[Referenced::Table(entry.schema.id)], false)?;
             }
             _ => return Err(name_taken(&name.name)),
         }
@@ -170,8 +172,9 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
         let message = "CREATE VIEW specifies more column names than columns";
         return Err(Error::new(SqlState::SYNTAX_ERROR, message));
     }
-    let names: Vec<&String> =
-        columns.iter().chain(planned.names.iter().skip(columns.len())).collect();
+    let given = columns.len();
+    let names: Vec<String> =
+        columns.into_iter().chain(planned.names.iter().skip(given).cloned()).collect();
     for (place, name) in names.iter().enumerate() {
         if names[..place].contains(name) {
             let message = format!("column \"{name}\" specified more than once");
@@ -184,15 +187,28 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
         let notice = format!("relation \"{}\" already exists, skipping", name.name);
         return Ok(Outcome::command("CREATE VIEW").with_notice(notice));
     }
-    if create.or_replace && matches!(existing, Some(Object::View(_))) {
-        let new = execution.translate(plan::schema(&execution.state, &planned).await)?;
-        let names: Vec<String> = names.into_iter().cloned().collect();
-        keeps_columns(execution, &name, &names, &new).await?;
+    let mut number = catalog.next_view_number();
+    match existing {
+        Some(Object::View(view)) if create.or_replace => {
+            let new = execution.translate(plan::schema(&execution.state, &planned).await)?;
+            keeps_columns(execution, &name, &names, &new).await?;
+            number = view.binding.as_ref().map_or(number, |binding| binding.number);
+            // Views over this one keep the columns that it has had.
+            bind_views(execution).await?;
+        }
+        Some(_) if create.or_replace => {
+            let message = format!("\"{}\" is not a view", name.name);
+            return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+        }
+        Some(_) | None => {}
     }
+    let owner = execution.names.identity().current;
+    let bound = Box::pin(bind(&execution.state, &name.name, &query, owner, number)).await;
+    let binding = Some(Arc::new(execution.translate(bound)?.binding));
     let change = CatalogChange::Define {
         namespace: name.namespace,
         name: name.name,
-        object: Object::View(View { query, columns }),
+        object: Object::View(View { query, columns: names, binding }),
         replace: create.or_replace,
     };
     privileges::create(execution.names, change)?;

@@ -1,33 +1,39 @@
 //! `DROP TABLE`, `DROP VIEW`, `DROP INDEX`, `DROP SEQUENCE`, `DROP SCHEMA`.
 
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectType};
-use thalweg_txn::{Catalog, CatalogChange, Object, Securable};
+use thalweg_txn::{CatalogChange, Object, Referenced, Securable};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::dependents::{bind_views, drop_held, drop_objects};
 use super::target::QualifiedName;
 use super::{Execution, index, sequence};
 use crate::outcome::{Notice, Outcome};
 
-pub(super) fn run(
+pub(super) async fn run(
     execution: &mut Execution<'_>,
     kind: ObjectType,
     names: &[ObjectName],
     if_exists: bool,
     cascade: bool,
 ) -> Result<Outcome> {
-    let mut notices = Vec::new();
+    if kind != ObjectType::Index {
+        bind_views(execution).await?;
+    }
+    let mut notices: Vec<Notice> = Vec::new();
+    let mut requested = Vec::new();
     for name in names {
         let existing = || QualifiedName::existing(&execution.names.catalog(), name);
         let dropped = match kind {
-            ObjectType::Table | ObjectType::View => {
-                existing().and_then(|name| drop_object(execution, kind, &name, cascade))
-            }
+            ObjectType::Table | ObjectType::View => existing()
+                .and_then(|name| find(execution, kind, &name))
+                .map(|object| requested.push(object)),
             ObjectType::Sequence => existing()
-                .and_then(|name| sequence::drop(execution, &name, cascade))
-                .map(|dropped| notices.extend(dropped)),
+                .and_then(|name| sequence::find_to_drop(execution, &name))
+                .map(|object| requested.push(object)),
             ObjectType::Index => existing().and_then(|name| index::drop(execution, &name)),
             ObjectType::Schema => {
-                drop_namespace(execution, &QualifiedName::of(name)?.name, cascade)
+                let name = QualifiedName::of(name)?.name;
+                drop_namespace(execution, &name, cascade).map(|notice| notices.extend(notice))
             }
             other => return Err(Error::unsupported(format!("DROP {other}"))),
         };
@@ -41,22 +47,19 @@ pub(super) fn run(
                             | SqlState::INVALID_SCHEMA_NAME
                     ) =>
             {
-                notices.push(format!("{}, skipping", error.message()));
+                notices.push(format!("{}, skipping", error.message()).into());
             }
             dropped => dropped?,
         }
     }
+    notices.extend(drop_objects(execution, &requested, cascade)?);
     let mut outcome = Outcome::command(&format!("DROP {kind}"));
-    outcome.notices = notices.into_iter().map(Notice::from).collect();
+    outcome.notices = notices;
     Ok(outcome)
 }
 
-fn drop_object(
-    execution: &Execution<'_>,
-    kind: ObjectType,
-    name: &QualifiedName,
-    cascade: bool,
-) -> Result<()> {
+/// The object of a name, if it is of that kind and the current role may drop it.
+fn find(execution: &Execution<'_>, kind: ObjectType, name: &QualifiedName) -> Result<Referenced> {
     let catalog = execution.names.catalog();
     let wanted = if kind == ObjectType::Table { "table" } else { "view" };
     if catalog.table_of_index(&name.namespace, &name.name).is_some() {
@@ -64,12 +67,10 @@ fn drop_object(
         let hint = "Use DROP INDEX to remove it.";
         return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message).with_hint(hint));
     }
-    let change = match name.find(&catalog).map_err(|error| missing(error, wanted, name))? {
-        Object::Table(entry) if kind == ObjectType::Table => {
-            CatalogChange::DropTable { id: entry.schema.id }
-        }
-        Object::View(_) if kind == ObjectType::View => undefine(name),
-        Object::External(_) if kind == ObjectType::Table => undefine(name),
+    let object = match name.find(&catalog).map_err(|error| missing(error, wanted, name))? {
+        Object::Table(entry) if kind == ObjectType::Table => Referenced::Table(entry.schema.id),
+        Object::View(_) if kind == ObjectType::View => named(name),
+        Object::External(_) if kind == ObjectType::Table => named(name),
         other => {
             let message = format!("\"{}\" is not a {wanted}", name.name);
             let hint = format!("Use DROP {} to remove it.", other.kind().to_uppercase());
@@ -77,16 +78,11 @@ fn drop_object(
         }
     };
     execution.names.rights().may_drop(&name.namespace, &name.name)?;
-    let table = match &change {
-        CatalogChange::DropTable { id } => Some(*id),
-        _ => None,
-    };
-    execution.names.with(|t| t.change_catalog(change))?;
-    table.map_or(Ok(()), |table| sequence::drop_owned(execution, table, cascade))
+    Ok(object)
 }
 
-fn undefine(name: &QualifiedName) -> CatalogChange {
-    CatalogChange::Undefine { namespace: name.namespace.clone(), name: name.name.clone() }
+fn named(name: &QualifiedName) -> Referenced {
+    Referenced::named(&name.namespace, &name.name)
 }
 
 /// As in PostgreSQL, the error names the kind of object that was looked for.
@@ -97,29 +93,14 @@ fn missing(error: Error, wanted: &str, name: &QualifiedName) -> Error {
     Error::new(error.state(), format!("{wanted} \"{}\" does not exist", name.name))
 }
 
-fn drop_namespace(execution: &Execution<'_>, name: &str, cascade: bool) -> Result<()> {
+/// Drops a schema, with `cascade` also what it holds and what depends on that.
+fn drop_namespace(execution: &Execution<'_>, name: &str, cascade: bool) -> Result<Option<Notice>> {
     let catalog = execution.names.catalog();
     if catalog.has_namespace(name) {
         execution.names.rights().owns(&Securable::Namespace(name.to_owned()))?;
     }
-    if cascade {
-        sequence::drop_defaults_outside(execution, name)?;
-        for change in drops_in(&catalog, name) {
-            execution.names.with(|t| t.change_catalog(change))?;
-        }
-    }
+    let dropped = if cascade { drop_held(execution, name)? } else { None };
     let change = CatalogChange::DropNamespace { name: name.to_owned() };
-    execution.names.with(|t| t.change_catalog(change))
-}
-
-fn drops_in(catalog: &Catalog, namespace: &str) -> Vec<CatalogChange> {
-    catalog
-        .objects(namespace)
-        .map(|(name, object)| match object {
-            Object::Table(entry) => CatalogChange::DropTable { id: entry.schema.id },
-            Object::View(_) | Object::External(_) | Object::Sequence(_) => {
-                CatalogChange::Undefine { namespace: namespace.to_owned(), name: name.to_owned() }
-            }
-        })
-        .collect()
+    execution.names.with(|t| t.change_catalog(change))?;
+    Ok(dropped)
 }

@@ -13,8 +13,8 @@ use thalweg_dialect::parse::{
     SequenceClause, altered_sequence, created_clauses, redundant_options,
 };
 use thalweg_txn::{
-    Catalog, CatalogChange, Object, Position, Privilege, Securable, Sequence, SequenceCounter,
-    SequenceOptions, no_table,
+    Catalog, CatalogChange, Dependency, Object, Position, Privilege, Referenced, Securable,
+    Sequence, SequenceCounter, SequenceOptions, no_table,
 };
 use thalweg_types::{ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
 use thalweg_values::errors::from_datafusion;
@@ -365,15 +365,46 @@ fn linked(catalog: &Catalog, name: &str, sequence: &Sequence, what: &str) -> Err
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_detail(detail)
 }
 
-/// The columns of other objects that take their default from a sequence.
-fn dependants(catalog: &Catalog, id: TableId) -> Vec<(Arc<TableSchema>, ColumnId)> {
-    let uses = |default: &Option<String>| default.as_ref().is_some_and(|text| uses(text, id));
-    let mut found = Vec::new();
-    for entry in catalog.tables() {
-        let columns = entry.schema.columns.iter().filter(|column| uses(&column.default));
-        found.extend(columns.map(|column| (Arc::clone(&entry.schema), column.id)));
+/// A column's default that uses a sequence.
+pub(super) struct SequenceDefault {
+    pub(super) table: Arc<TableSchema>,
+    pub(super) column: ColumnId,
+    sequence: TableId,
+}
+
+impl SequenceDefault {
+    /// The defaults that use a sequence.
+    pub(super) fn all(catalog: &Catalog, sequence: TableId) -> Vec<SequenceDefault> {
+        let uses = |text: &Option<String>| text.as_ref().is_some_and(|text| uses(text, sequence));
+        let mut found = Vec::new();
+        for entry in catalog.tables() {
+            let columns = entry.schema.columns.iter().filter(|column| uses(&column.default));
+            found.extend(columns.map(|column| SequenceDefault {
+                table: Arc::clone(&entry.schema),
+                column: column.id,
+                sequence,
+            }));
+        }
+        found
     }
-    found
+
+    pub(super) fn dependency(&self, catalog: &Catalog) -> Dependency {
+        let column = catalog.describe_referenced(&Referenced::Column(self.table.id, self.column));
+        let on = catalog.describe_referenced(&Referenced::Sequence(self.sequence));
+        Dependency { dependent: format!("default value for {column}"), on }
+    }
+
+    /// Takes the default away.
+    pub(super) fn drop(&self, execution: &Execution<'_>) -> Result<()> {
+        let catalog = execution.names.catalog();
+        let Some(entry) = catalog.table(self.table.id) else { return Ok(()) };
+        let mut schema = entry.schema.as_ref().clone();
+        if let Some(position) = schema.position(self.column) {
+            schema.columns[position].default = None;
+        }
+        let change = CatalogChange::AlterTable { schema, added: None, expected: None };
+        execution.names.with(|t| t.change_catalog(change))
+    }
 }
 
 /// True if a stored default calls a function on the sequence.
@@ -385,103 +416,23 @@ fn uses(default: &str, id: TableId) -> bool {
     })
 }
 
-/// Drops a sequence, and with `cascade` the defaults that use it. Returns notices.
-pub(super) fn drop(
-    execution: &Execution<'_>,
-    name: &QualifiedName,
-    cascade: bool,
-) -> Result<Vec<String>> {
+/// The sequence of a name, if the current role may drop it.
+pub(super) fn find_to_drop(execution: &Execution<'_>, name: &QualifiedName) -> Result<Referenced> {
     let catalog = execution.names.catalog();
-    let sequence = match catalog.object(&name.namespace, &name.name) {
-        Some(Object::Sequence(sequence)) => sequence.clone(),
+    let id = match catalog.object(&name.namespace, &name.name) {
+        Some(Object::Sequence(sequence)) => sequence.id,
         Some(other) => {
             let hint = format!("Use DROP {} to remove it.", other.kind().to_uppercase());
             return Err(not_a_sequence(&name.name).with_hint(hint));
         }
-        None if catalog.has_namespace(&name.namespace) => {
+        None if name.namespace.is_empty() || catalog.has_namespace(&name.namespace) => {
             let message = format!("sequence \"{}\" does not exist", name.name);
             return Err(Error::new(SqlState::UNDEFINED_TABLE, message));
         }
         None => return Err(thalweg_txn::no_namespace(&name.namespace)),
     };
     execution.names.rights().may_drop(&name.namespace, &name.name)?;
-    let dependants = dependants(&catalog, sequence.id);
-    let described = dependants.iter().map(|(table, column)| describe(table, *column));
-    let described: Vec<String> = described.collect();
-    if !cascade && !described.is_empty() {
-        let sequence = catalog.description(&Securable::relation(&name.namespace, &name.name));
-        let message = format!("cannot drop {sequence} because other objects depend on it");
-        let details = described.iter().map(|what| format!("{what} depends on {sequence}"));
-        return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
-            .with_detail(details.collect::<Vec<_>>().join("\n"))
-            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
-    }
-    drop_defaults(execution, sequence.id)?;
-    undefine(execution, &name.namespace, &name.name)?;
-    Ok(match described.as_slice() {
-        [] => Vec::new(),
-        [one] => vec![format!("drop cascades to {one}")],
-        many => vec![format!("drop cascades to {} other objects", many.len())],
-    })
-}
-
-fn describe(table: &TableSchema, column: ColumnId) -> String {
-    let column = table.position(column).map_or("", |at| table.columns[at].name.as_str());
-    let table = match table.namespace.as_str() {
-        thalweg_txn::DEFAULT_NAMESPACE => table.name.clone(),
-        namespace => format!("{namespace}.{}", table.name),
-    };
-    format!("default value for column {column} of table {table}")
-}
-
-fn undefine(execution: &Execution<'_>, namespace: &str, name: &str) -> Result<()> {
-    let (namespace, name) = (namespace.to_owned(), name.to_owned());
-    execution.names.with(|t| t.change_catalog(CatalogChange::Undefine { namespace, name }))
-}
-
-/// Takes the defaults away that use a sequence.
-fn drop_defaults(execution: &Execution<'_>, id: TableId) -> Result<()> {
-    loop {
-        let catalog = execution.names.catalog();
-        let Some((table, _)) = dependants(&catalog, id).into_iter().next() else { return Ok(()) };
-        let mut schema = table.as_ref().clone();
-        for column in &mut schema.columns {
-            column.default = column.default.take().filter(|text| !uses(text, id));
-        }
-        let change = CatalogChange::AlterTable { schema, added: None, expected: None };
-        execution.names.with(|t| t.change_catalog(change))?;
-    }
-}
-
-/// Takes the defaults of tables in other namespaces away that use a namespace's sequences.
-pub(super) fn drop_defaults_outside(execution: &Execution<'_>, namespace: &str) -> Result<()> {
-    let catalog = execution.names.catalog();
-    for (_, object) in catalog.objects(namespace) {
-        let Object::Sequence(sequence) = object else { continue };
-        let dependants = dependants(&catalog, sequence.id);
-        if dependants.iter().any(|(table, _)| table.namespace != namespace) {
-            drop_defaults(execution, sequence.id)?;
-        }
-    }
-    Ok(())
-}
-
-/// Drops the sequences that a table's columns own: those of all columns, or those of columns that
-/// are gone. The defaults of other tables that use them stay only without `cascade`, and then
-/// refuse the drop.
-pub(super) fn drop_owned(execution: &Execution<'_>, table: TableId, cascade: bool) -> Result<()> {
-    let catalog = execution.names.catalog();
-    let schema = catalog.table(table).map(|entry| Arc::clone(&entry.schema));
-    let is_gone = |column| schema.as_ref().is_none_or(|schema| schema.position(column).is_none());
-    for (namespace, name, sequence) in catalog.sequences() {
-        let Some((_, column)) = sequence.owned_by.filter(|(of, _)| *of == table) else { continue };
-        if !is_gone(column) {
-            continue;
-        }
-        let name = QualifiedName { namespace: namespace.to_owned(), name: name.to_owned() };
-        let _: Vec<String> = drop(execution, &name, cascade)?;
-    }
-    Ok(())
+    Ok(Referenced::Sequence(id))
 }
 
 /// Gives the sequences of a column to the column that replaces it.

@@ -99,7 +99,8 @@ impl Client {
 
     pub(super) fn notices(&mut self, outcome: &Outcome) {
         for notice in &outcome.notices {
-            self.wire.replies.notice(notice.severity(), notice.state.0, &notice.message);
+            let detail = notice.detail.as_deref();
+            self.wire.replies.notice(notice.severity(), notice.state.0, &notice.message, detail);
         }
     }
 

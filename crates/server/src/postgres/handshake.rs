@@ -90,7 +90,7 @@ async fn begin(
     listed.connection.call(reported.application_name());
     wire.replies.key_data(listed.connection.id, listed.connection.secret);
     for remark in remarks {
-        wire.replies.notice("WARNING", "01000", &remark);
+        wire.replies.notice("WARNING", "01000", &remark, None);
     }
     wire.replies.ready(TransactionStatus::Idle);
     Ok(Begun { session, listed, reported, user: user.into() })

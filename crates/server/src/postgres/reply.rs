@@ -175,9 +175,18 @@ impl Replies {
         });
     }
 
-    pub(super) fn notice(&mut self, severity: &str, state: &str, message: &str) {
+    pub(super) fn notice(
+        &mut self,
+        severity: &str,
+        state: &str,
+        message: &str,
+        detail: Option<&str>,
+    ) {
         self.message(b'N', |out| {
             fields(out, severity, state, message);
+            if let Some(detail) = detail {
+                field(out, b'D', detail);
+            }
             out.push(0);
         });
     }

@@ -10,6 +10,7 @@ use crate::catalog::objects::{Constraint, KEY_CONSTRAINTS, Source};
 use crate::catalog::pg_catalog::Procedures;
 use crate::catalog::pg_catalog::procedures::Procedure;
 use crate::catalog::pg_catalog::rows::Value;
+use crate::catalog::view_definition;
 
 pub(super) fn functions() -> Vec<Definition> {
     let text =
@@ -102,7 +103,7 @@ fn view(call: &Call<'_>) -> Result<Value> {
     let relation =
         call.object(0, Registered::Class)?.and_then(|oid| call.lookup.objects.relation(oid));
     Ok(match relation.map(|relation| &relation.source) {
-        Some(Source::View(view)) => definitions::view(view).into(),
+        Some(Source::View(view)) => view_definition::definition(view, &call.lookup.catalog).into(),
         _ => Value::Null,
     })
 }

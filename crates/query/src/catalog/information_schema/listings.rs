@@ -2,9 +2,9 @@
 
 use super::role_visibility::RoleVisibility;
 use super::yes_or_no;
-use crate::catalog::definitions;
 use crate::catalog::objects::{Objects, PG_CATALOG, Relation, Source};
 use crate::catalog::pg_catalog::rows::{Rows, Value};
+use crate::catalog::view_definition;
 use crate::catalog::{CatalogLookup, DATABASE};
 use thalweg_txn::{Grant, Privilege, RoleId, Securable};
 use thalweg_types::DataType;
@@ -60,7 +60,10 @@ pub(super) fn views(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &m
             ("table_catalog", DATABASE.into()),
             ("table_schema", (&relation.namespace).into()),
             ("table_name", (&relation.name).into()),
-            ("view_definition", owned.then(|| definitions::view(view)).into()),
+            (
+                "view_definition",
+                owned.then(|| view_definition::definition(view, visibility.catalog())).into(),
+            ),
             ("check_option", "NONE".into()),
             ("is_updatable", yes_or_no(false)),
             ("is_insertable_into", yes_or_no(false)),

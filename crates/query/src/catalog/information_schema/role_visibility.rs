@@ -20,6 +20,10 @@ impl<'a> RoleVisibility<'a> {
         RoleVisibility { catalog: &lookup.catalog, role: lookup.identity().current }
     }
 
+    pub(super) fn catalog(&self) -> &'a Catalog {
+        self.catalog
+    }
+
     /// True if the role has the privileges of another role.
     pub(super) fn acts_as(&self, other: RoleId) -> bool {
         self.catalog.roles().has_privileges_of(self.role, other)

@@ -2,8 +2,8 @@
 
 use super::Inputs;
 use super::rows::Rows;
-use crate::catalog::definitions;
 use crate::catalog::objects::{Objects, Source};
+use crate::catalog::{definitions, view_definition};
 
 pub(super) fn tables(inputs: &Inputs<'_>, rows: &mut Rows) {
     for relation in inputs.lookup.objects.relations.iter().filter(|relation| relation.kind() == "r")
@@ -25,7 +25,7 @@ pub(super) fn views(inputs: &Inputs<'_>, rows: &mut Rows) {
     for relation in inputs.lookup.objects.relations.iter().filter(|relation| relation.kind() == "v")
     {
         let definition = match &relation.source {
-            Source::View(view) => Some(definitions::view(view)),
+            Source::View(view) => Some(view_definition::definition(view, &inputs.lookup.catalog)),
             _ => None,
         };
         rows.push([

@@ -15,6 +15,7 @@ pub(super) mod procedures;
 pub(super) mod relations;
 pub(super) mod roles;
 pub(super) mod rows;
+mod rules;
 mod sequences;
 mod server;
 mod storage;
@@ -88,11 +89,13 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_collation" => fixed::collations(rows),
         "pg_constraint" => keys::constraints(objects, rows),
         "pg_database" => namespaces::databases(rows),
+        "pg_depend" => rules::dependencies(objects, rows),
         "pg_index" => keys::indexes(objects, rows),
         "pg_indexes" => listings::indexes(objects, rows),
         "pg_language" => fixed::languages(rows),
         "pg_locks" => server::locks(lookup, rows),
         "pg_namespace" => namespaces::namespaces(objects, rows),
+        "pg_rewrite" => rules::rules(objects, rows),
         "pg_opclass" => fixed::operator_classes(rows),
         "pg_sequence" => sequences::sequence(objects, rows),
         "pg_sequences" => sequences::sequences(inputs, rows),
