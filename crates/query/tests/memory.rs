@@ -360,7 +360,7 @@ async fn partitions_of_a_grouping_do_not_wait_for_each_other() {
     }
     for attempt in 0..16 {
         let distinct = rows(&mut session, "SELECT DISTINCT repeat(v, 100) FROM m");
-        let done = tokio::time::timeout(Duration::from_secs(60), distinct).await;
+        let done = thalweg_runtime::timeout(Duration::from_secs(60), distinct).await;
         match done.unwrap_or_else(|_| panic!("attempt {attempt} does not end")) {
             Ok(count) => assert_eq!(count, 300_000),
             Err(error) => assert_eq!(error.state(), SqlState::OUT_OF_MEMORY),

@@ -60,7 +60,6 @@ fn group(first: u64, rows: u64) -> RecordBatch {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a program to measure with")]
-#[expect(clippy::disallowed_methods, reason = "a program to measure with")]
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let group_rows: u64 = arguments.next().map_or(1_000, |rows| rows.parse().expect("a number"));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use thalweg_env::{Env, File as _, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_env::{Env, FileSystem, OpenMode, SimulatedDisk};
 use thalweg_types::{Error, SqlState};
 
 use crate::{DataDirectory, DirectoryMode, Finding, backup, verify};

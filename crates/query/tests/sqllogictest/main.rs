@@ -19,6 +19,7 @@ mod elsewhere;
 mod embedded;
 mod remote;
 mod route;
+#[expect(clippy::disallowed_methods, reason = "scripts are no files of a database")]
 mod suite;
 
 use std::path::{Path, PathBuf};

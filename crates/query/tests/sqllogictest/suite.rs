@@ -47,7 +47,6 @@ pub struct Report {
 }
 
 /// All `.slt` files in a directory and below, in order.
-#[expect(clippy::disallowed_methods, reason = "scripts are no files of a database")]
 pub fn files_of(directory: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     let entries = fs::read_dir(directory).expect("the directory can be listed");
