@@ -556,20 +556,7 @@ impl Session {
             SessionCommand::Close(Some(name)) => {
                 self.cursors.close(&name).map(|()| Outcome::command("CLOSE CURSOR"))
             }
-            SessionCommand::DiscardAll if self.block.is_some() => {
-                let message = "DISCARD ALL cannot run inside a transaction block";
-                Err(Error::new(SqlState::ACTIVE_TRANSACTION, message))
-            }
-            SessionCommand::DiscardAll => {
-                self.prepared.clear();
-                self.cursors.close_all();
-                self.locks.unlock_all();
-                self.sequences.discard();
-                let identity = Identity::of(self.settings.identity.authenticated);
-                self.settings.set_identity(Scope::Session, identity);
-                self.settings.reset_all();
-                Ok(Outcome::command("DISCARD ALL"))
-            }
+            SessionCommand::DiscardAll => self.discard_all(),
             SessionCommand::DiscardSequences => {
                 self.sequences.discard();
                 Ok(Outcome::command("DISCARD SEQUENCES"))
@@ -577,6 +564,21 @@ impl Session {
             // Plans follow the catalog, and no temporary tables belong to the session.
             SessionCommand::Discard(what) => Ok(Outcome::command(what)),
         }
+    }
+
+    fn discard_all(&mut self) -> Result<Outcome> {
+        if self.block.is_some() {
+            let message = "DISCARD ALL cannot run inside a transaction block";
+            return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
+        }
+        self.prepared.clear();
+        self.cursors.close_all();
+        self.locks.unlock_all();
+        self.sequences.discard();
+        let identity = Identity::of(self.settings.identity.authenticated);
+        self.settings.set_identity(Scope::Session, identity);
+        self.settings.reset_all();
+        Ok(Outcome::command("DISCARD ALL"))
     }
 
     /// Commits a transaction, together with the rows that were sent to workers. Does not borrow the

@@ -28,9 +28,9 @@ impl TableState {
         state
     }
 
-    /// Copy of this state with the private chunks of a clone of an older version, in which the table
-    /// had the same columns and keys. The numbers of the chunks stay. Rows of the table that the
-    /// clone marked dead are alive in the copy.
+    /// Copy of this state with the private chunks of a clone of an older version, in which the
+    /// table had the same columns and keys. The numbers of the chunks stay. Rows of the table that
+    /// the clone marked dead are alive in the copy.
     #[must_use]
     pub fn with_private_of(&self, older: &TableState) -> TableState {
         let mut state = self.clone();

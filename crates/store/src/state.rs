@@ -247,8 +247,8 @@ impl TableState {
         number
     }
 
-    /// Adds the private chunks of a clone of an older version. The cost depends on their number, not
-    /// on that of their rows.
+    /// Adds the private chunks of a clone of an older version. The cost depends on their number,
+    /// not on that of their rows.
     pub(crate) fn take_private_of(&mut self, older: &TableState) {
         assert_eq!(self.keys.len(), older.keys.len(), "the table's keys have not changed");
         self.private_keys = older.private_keys.clone();

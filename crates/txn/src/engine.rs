@@ -157,23 +157,18 @@ impl Engine {
         let (disk_inlet, disk_inbox) = inlet();
         let (chores, chore_inbox) = channel();
         let counters: Arc<Counters> = Arc::default();
-        let log_bytes = log.as_ref().map_or(0, LogWriter::bytes_on_disk);
         let (writers, states) = halves(restored.tables, restored.lsn);
         let catalog = Arc::clone(&restored.catalog);
         let next_table_id = AtomicU32::new(catalog.next_table_id());
         let next_role_id = AtomicU32::new(catalog.roles().next_id().0);
+        let publisher = Publisher::new(restored.lsn, catalog, states, options.memory.clone());
         let shared = Arc::new(Shared {
-            publisher: Arc::new(Publisher::new(
-                restored.lsn,
-                catalog,
-                states,
-                options.memory.clone(),
-            )),
+            publisher: Arc::new(publisher),
             staging: Arc::default(),
             counters: Arc::clone(&counters),
             row_lock_terms: AtomicUsize::new(0),
             requests,
-            log_bytes: Arc::new(AtomicU64::new(log_bytes)),
+            log_bytes: Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk))),
             // Recovery has made durable what it found.
             durable_lsn: Arc::new(AtomicU64::new(restored.lsn.0)),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
