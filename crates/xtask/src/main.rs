@@ -1,8 +1,10 @@
 //! The gate. `cargo xtask check` is all of it, and what continuous integration runs;
-//! `cargo xtask tidy` is the part that needs no compiler. `cargo xtask clients` runs real clients.
+//! `cargo xtask tidy` is the part that needs no compiler. `cargo xtask clients` runs real clients;
+//! `cargo xtask package` makes what people install.
 
 mod check;
 mod clients;
+mod package;
 mod tidy;
 
 use std::path::PathBuf;
@@ -16,6 +18,8 @@ usage: cargo xtask <command>
   tidy            the rules of the code base that the compiler does not know
   clients         the built server, asked by the clients of tests/clients; names of some of them,
                   --server PROGRAM and --limit SECONDS may follow
+  package         the built program as .deb, .rpm, tarball, container image and Helm chart; names of
+                  some of them, --program PATH, --out DIR and --version V may follow
 ";
 
 fn main() -> ExitCode {
@@ -26,6 +30,7 @@ fn main() -> ExitCode {
         ["check"] => check::run(&root(), check::Length::Short),
         ["check", "--long"] => check::run(&root(), check::Length::Long),
         ["clients", options @ ..] => clients::run(&root(), options),
+        ["package", options @ ..] => package::run(&root(), options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {
