@@ -1,7 +1,7 @@
 //! `cargo xtask check`: every step of the gate, in the order of what fails fastest.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::tidy;
@@ -23,6 +23,18 @@ const DUCKDB: &str = "THALWEG_DUCKDB";
 
 /// Names the PostgreSQL that generated statements are asked of, by a connection string.
 const POSTGRES: &str = "THALWEG_POSTGRES";
+
+/// Tools by which packages are installed, verified and rendered, and what is not tested without
+/// them.
+const PACKAGE_TOOLS: &[(&str, &str)] = &[
+    ("unshare", "installations of packages, the container image's program"),
+    ("dpkg", "the .deb"),
+    ("rpm", "installation of the .rpm"),
+    ("systemd-analyze", "the unit"),
+    ("systemd-nspawn", "the service under systemd"),
+    ("logrotate", "log rotation"),
+    ("helm", "the chart"),
+];
 
 /// Stages in any order of their threads. The second crate is there for the features that it gives
 /// third parties, so that none of them is compiled again.
@@ -85,6 +97,9 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
     if length == Length::Long && std::env::var_os(POSTGRES).is_none() {
         step("THALWEG_POSTGRES names no PostgreSQL: a test leaves it out");
     }
+    for (name, what) in PACKAGE_TOOLS.iter().filter(|(name, _)| !has_tool(name)) {
+        step(&format!("no {name} here: tests leave out {what}"));
+    }
     cargo(root, &test, length)?;
     cargo(root, INTERLEAVINGS, length)?;
     cargo(root, HISTORIES, length)
@@ -99,6 +114,17 @@ fn python_with_duckdb() -> Option<OsString> {
     python.args(["-c", "import duckdb"]).stderr(Stdio::null());
     let has_it = python.status().is_ok_and(|status| status.success());
     has_it.then(|| "python3".into())
+}
+
+/// True if the tests of packages find a program: on the search path, in directories of system
+/// programs, or beside what `docs/install.md` builds.
+fn has_tool(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let cache = home.map(|home| home.join(".cache/thalweg/tools"));
+    let directories = std::env::split_paths(&path).chain(system).chain(cache);
+    directories.into_iter().any(|directory| directory.join(name).is_file())
 }
 
 fn step(what: &str) {

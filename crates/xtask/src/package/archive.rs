@@ -37,7 +37,7 @@ pub fn write<W: Write>(writer: W, prefix: &str, entries: &[Entry]) -> Result<W, 
                 matches!(other.source, Source::Directory)
                     && format!("{prefix}{}", other.path) == parent
             });
-            if parent != "." && !is_listed && !parents.iter().any(|known| known == parent) {
+            if !is_listed && !parents.iter().any(|known| known == parent) {
                 append(&mut builder, parent, &Entry::directory("", 0o755))?;
                 parents.push(parent.to_owned());
             }

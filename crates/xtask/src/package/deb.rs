@@ -30,7 +30,7 @@ pub fn build(job: &Job<'_>, program: &Program) -> Result<PathBuf, String> {
 }
 
 fn archived(entries: &[Entry]) -> Result<Vec<u8>, String> {
-    let gzip = archive::write(archive::gzip(Vec::new()), "./", entries)?;
+    let gzip = archive::write(archive::gzip(Vec::new()), "", entries)?;
     gzip.finish().map_err(|error| format!("an archive: {error}"))
 }
 

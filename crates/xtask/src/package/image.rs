@@ -61,7 +61,11 @@ pub fn build(job: &Job<'_>, program: &Program) -> Result<PathBuf, String> {
     let manifest = Blob::new("manifest.v1+json", manifest.to_string().into_bytes());
     let mut listed = manifest.descriptor();
     listed["platform"] = json!({ "os": "linux", "architecture": architecture });
-    listed["annotations"] = json!({ "org.opencontainers.image.ref.name": job.version });
+    listed["annotations"] = json!({
+        "org.opencontainers.image.ref.name": job.version,
+        // The name under which Podman and containerd load the archive.
+        "io.containerd.image.name": format!("localhost/thalweg:{}", job.version),
+    });
     let index = json!({
         "schemaVersion": 2,
         "mediaType": format!("{MEDIA_TYPE}.index.v1+json"),
