@@ -114,6 +114,7 @@ lifecycle:
       command: [/usr/bin/thalweg, --quiet, -c, "SELECT pg_sleep({{ .Values.drain.delaySeconds }})"]
 {{- end }}
 
+{{/* Databases lie in a directory below the mount: the root of a new volume may have lost+found. */}}
 {{- define "thalweg.mounts" -}}
 - { name: data, mountPath: /var/lib/thalweg }
 - { name: tmp, mountPath: /tmp }
