@@ -16,7 +16,7 @@ const LARGE: &[&str] = &[
     "workers.logical=2",
     "antiAffinity=required",
     "tlsSecret=clients",
-    "cluster.tlsSecret=nodes",
+    "cluster.existingSecret=nodes",
     "auth.existingSecret=mine",
     "metrics.serviceMonitor.enabled=true",
 ];

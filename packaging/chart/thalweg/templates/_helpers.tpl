@@ -80,17 +80,6 @@ capabilities: { drop: [ALL] }
 {{- end }}
 {{- end }}
 
-{{/* Flags by which nodes recognize each other. */}}
-{{- define "thalweg.nodeFlags" -}}
-{{- if .Values.cluster.tlsSecret }}
-- --cluster-authority=/etc/thalweg-cluster/ca.crt
-- --cluster-certificate=/etc/thalweg-cluster/tls.crt
-- --cluster-key=/etc/thalweg-cluster/tls.key
-{{- else }}
-- --cluster-secret=/etc/thalweg-cluster/secret
-{{- end }}
-{{- end }}
-
 {{- define "thalweg.probes" -}}
 {{- $scheme := ternary "HTTPS" "HTTP" (not (empty .Values.tlsSecret)) -}}
 startupProbe:
@@ -132,7 +121,7 @@ lifecycle:
   configMap: { name: {{ include "thalweg.name" . }} }
 - name: cluster
   secret:
-    secretName: {{ .Values.cluster.tlsSecret | default (include "thalweg.clusterSecret" .) }}
+    secretName: {{ include "thalweg.clusterSecret" . }}
     defaultMode: 0440
 {{- if .Values.tlsSecret }}
 - name: tls
