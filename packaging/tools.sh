@@ -12,10 +12,10 @@ has() {
 
 if [ "$(id -u)" = 0 ] && has apt-get && ! (has rpm && has logrotate && has systemd-nspawn); then
     export DEBIAN_FRONTEND=noninteractive
-    packages=(iproute2 logrotate rpm systemd-container)
     # Lists of packages may be missing or old.
-    apt-get install --yes --no-install-recommends "${packages[@]}" > /dev/null 2>&1 ||
-        { apt-get update && apt-get install --yes --no-install-recommends "${packages[@]}"; } > /dev/null
+    apt-get update > /dev/null
+    apt-get install --yes --no-install-recommends \
+        iproute2 logrotate rpm systemd-container > /dev/null
 fi
 if ! has helm && has go; then
     mkdir -p "$tools"

@@ -73,6 +73,10 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     // A chart names an image and contains no program.
     let program = match options.kinds.iter().all(|kind| *kind == Kind::Chart) {
         true => None,
+        false if !options.program.is_file() => {
+            let path = options.program.display();
+            return Err(format!("there is no program {path}: cargo build --release makes it"));
+        }
         false => Some(Program::read(&options.program)?),
     };
     for kind in &options.kinds {
