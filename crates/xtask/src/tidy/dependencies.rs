@@ -111,6 +111,7 @@ const ARROWS: &[Arrow] = &[
             "thalweg-columns",
             "thalweg-types",
             "thalweg-env",
+            "thalweg-runtime",
             "thalweg-log",
             "thalweg-formats",
             "thalweg-store",
