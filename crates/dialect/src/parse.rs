@@ -150,7 +150,7 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
         )
     });
     tokens.push(end);
-    let tokens = literal::expand_table(literal::readable(tokens));
+    let tokens = literal::expand_table(literal::readable(transactions::without_abort(tokens)));
     let tokens = explain::known_formats(transactions::without_waiting(row_locks::known(tokens)));
     let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));
     let parsed = match first_of(&tokens) {

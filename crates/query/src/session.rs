@@ -51,6 +51,8 @@ pub use self::route::Route;
 
 /// Maximum number of retries of a statement that lost a conflict, before the error is reported.
 const RETRIES_MAX: usize = 100;
+/// Number of tries of a statement before it takes row locks, with which it cannot lose a conflict.
+const LOCKLESS_TRIES: usize = 8;
 /// Like [`RETRIES_MAX`], for a statement that staged its rows in the log: each try writes them
 /// anew.
 const STAGED_RETRIES_MAX: usize = 3;
@@ -472,13 +474,22 @@ impl Session {
                     lost = Some(error);
                     continue;
                 }
+                Err(error) if self.meets_locked_duplicate(&error) => {
+                    return self.run_locking_alone(parsed, sql).await;
+                }
                 ran => ran?,
             };
+            let may_lock = !transaction.has_definitions() && self.can_lock_rows();
             if transaction.has_staged() || outcome.ahead.is_some() {
                 most = STAGED_RETRIES_MAX;
             }
             match self.commit(transaction, outcome.ahead.take(), AtomicScope::EachWorker).await {
-                Err(error) if statement::may_retry(parsed, &error) => lost = Some(error),
+                Err(error) if statement::may_retry(parsed, &error) => {
+                    if tries >= LOCKLESS_TRIES && may_lock {
+                        return self.run_locking_alone(parsed, sql).await;
+                    }
+                    lost = Some(error);
+                }
                 committed => return committed.map(|()| outcome),
             }
         }

@@ -1,10 +1,24 @@
-//! `DEFERRABLE` and `NOT DEFERRABLE`, which the parser does not accept as modes of transactions.
+//! Statements about transactions that the parser does not accept: `ABORT`, and the modes
+//! `DEFERRABLE` and `NOT DEFERRABLE`.
 //!
-//! They decide whether a transaction may wait to begin. No transaction here ever waits, so they
+//! The modes decide whether a transaction may wait to begin. No transaction here ever waits, so they
 //! have no effect.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// `ABORT` as `ROLLBACK`, which it means.
+pub(super) fn without_abort(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_word = |token: &&mut TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
+    if let Some(first) = tokens.iter_mut().find(is_word)
+        && let Token::Word(word) = &first.token
+        && word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case("abort")
+    {
+        first.token = Token::make_keyword("ROLLBACK");
+    }
+    tokens
+}
 
 /// The tokens without the mode, where they begin a transaction or set its modes.
 pub(super) fn without_waiting(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -50,6 +64,18 @@ fn is_same(token: &Token, other: &Token) -> bool {
 #[cfg(test)]
 mod tests {
     use crate::parse::parse_single;
+
+    #[test]
+    fn abort_rolls_back() {
+        for (written, read) in [
+            ("ABORT", "ROLLBACK"),
+            ("abort work", "ROLLBACK"),
+            ("ABORT TRANSACTION AND CHAIN", "ROLLBACK AND CHAIN"),
+        ] {
+            assert_eq!(parse_single(written).unwrap().statement.to_string(), read, "{written}");
+        }
+        assert!(parse_single("\"abort\"").is_err());
+    }
 
     #[test]
     fn modes_stay_without_it() {

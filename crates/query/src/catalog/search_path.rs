@@ -140,7 +140,8 @@ pub(crate) fn split(list: &str) -> Option<Vec<String>> {
         return Some(elements);
     }
     loop {
-        let element = match rest.strip_prefix('"') {
+        // A quoted name may be empty.
+        let (element, may_be_empty) = match rest.strip_prefix('"') {
             Some(quoted) => {
                 let mut element = String::new();
                 let mut quoted = quoted;
@@ -157,16 +158,16 @@ pub(crate) fn split(list: &str) -> Option<Vec<String>> {
                     }
                 }
                 rest = quoted.trim_start();
-                element
+                (element, true)
             }
             None => {
                 let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
                 let element = rest[..end].to_lowercase();
                 rest = rest[end..].trim_start();
-                element
+                (element, false)
             }
         };
-        if element.is_empty() {
+        if element.is_empty() && !may_be_empty {
             return None;
         }
         elements.push(element);
@@ -254,7 +255,8 @@ mod tests {
             ("a,", None),
             (",a", None),
             ("\"a", None),
-            ("\"\"", None),
+            ("\"\"", Some("")),
+            ("\"\", public", Some("|public")),
         ] {
             assert_eq!(elements(list).as_deref(), expected, "{list}");
         }

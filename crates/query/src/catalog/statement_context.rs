@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use thalweg_store::TableState;
-use thalweg_txn::{Catalog, CheckpointRun, LogStatus, RoleId};
+use thalweg_txn::{Catalog, CheckpointRun, LogStatus, Privilege, Privileges, RoleId, Securable};
 use thalweg_types::{Error, Result, SqlState, TableId};
 
 use super::objects::{Objects, Relation};
@@ -128,6 +128,14 @@ impl CatalogLookup {
                 path.find_map(|namespace| self.objects.relation_named(namespace, name))
             }
         }
+    }
+
+    /// True if the current role may see a sequence's position.
+    pub(super) fn may_use_sequence(&self, namespace: &str, name: &str) -> bool {
+        let any_of = Privileges::from(Privilege::Usage).and(Privilege::Select.into());
+        let role = self.identity().current;
+        let held = self.catalog.privileges(role, &Securable::relation(namespace, name));
+        self.catalog.roles().is_superuser(role) || !held.common(any_of).is_empty()
     }
 
     /// True if the unqualified name finds the relation.

@@ -52,9 +52,7 @@ enum Next {
 impl Session {
     /// True if a block is open in which each statement reads a new snapshot.
     pub(super) fn is_read_committed(&self) -> bool {
-        self.block.is_some()
-            && self.settings.modes().is_read_committed()
-            && !self.database.shared.cluster().is_present()
+        self.block.is_some() && self.settings.modes().is_read_committed() && self.can_lock_rows()
     }
 
     /// Gives the next statement of a block at READ COMMITTED a new snapshot.
@@ -163,8 +161,21 @@ impl Session {
     pub(super) fn must_look_at_locks(&self, parsed: &Parsed) -> bool {
         let shared = &self.database.shared;
         shared.engine.has_row_locks()
-            && !shared.cluster().is_present()
+            && self.can_lock_rows()
             && statement::has_clause(&parsed.statement)
+    }
+
+    /// True if statements here can take row locks: a gateway has none.
+    pub(super) fn can_lock_rows(&self) -> bool {
+        !self.database.shared.cluster().is_present()
+    }
+
+    /// True if a statement outside of a block failed because of a row that a block may have locked.
+    pub(super) fn meets_locked_duplicate(&mut self, error: &Error) -> bool {
+        error.state() == SqlState::UNIQUE_VIOLATION
+            && self.duplicate.take().is_some()
+            && self.database.shared.engine.has_row_locks()
+            && self.can_lock_rows()
     }
 
     /// Runs a statement outside of a block in a block of its own, in which it meets row locks.

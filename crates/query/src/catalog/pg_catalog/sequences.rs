@@ -62,7 +62,9 @@ pub(super) fn sequences(inputs: &Inputs<'_>, rows: &mut Rows) {
         let Source::Sequence(source) = &relation.source else { continue };
         let options = &source.options;
         let position = source.sequence.as_ref().map(|sequence| sequence.counter.position());
-        let last = position.filter(|position| position.is_called).map(|position| position.last);
+        let may_read = inputs.lookup.may_use_sequence(&relation.namespace, &relation.name);
+        let last = position.filter(|position| position.is_called && may_read);
+        let last = last.map(|position| position.last);
         rows.push([
             ("schemaname", (&relation.namespace).into()),
             ("sequencename", (&relation.name).into()),

@@ -26,7 +26,7 @@ const FIXED: [&str; 10] = [
 
 /// Accepted spellings of values, in lower case.
 const SPELLINGS: [(&str, &[&str]); 2] = [
-    ("datestyle", &["iso", "iso, mdy", "iso, ymd", "iso, dmy"]),
+    ("datestyle", &["iso", "iso, mdy", "mdy", "iso,mdy"]),
     ("timezone", &["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"]),
 ];
 

@@ -99,6 +99,24 @@ async fn a_row_that_no_longer_matches_is_left_out() {
     run(TABLE, script).await;
 }
 
+/// Such an insert looks for duplicates before its commit does.
+#[tokio::test]
+async fn an_insert_with_returning_waits_for_the_rows_key_outside_of_a_block() {
+    let script = "
+        a: BEGIN => ok
+        a: DELETE FROM t WHERE id = 1 => 1
+        b: INSERT INTO t VALUES (1, 5) RETURNING id => waits
+        a: COMMIT => ok
+        b: => 1
+        a: BEGIN => ok
+        a: UPDATE t SET v = 6 WHERE id = 1 => 1
+        b: INSERT INTO t VALUES (1, 7) RETURNING id => waits
+        a: ROLLBACK => ok
+        b: => 23505
+        b: SELECT v FROM t WHERE id = 1 => 5";
+    run(TABLE, script).await;
+}
+
 #[tokio::test]
 async fn inserts_of_one_key_wait_for_each_other() {
     let script = "
