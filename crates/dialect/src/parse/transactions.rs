@@ -1,8 +1,8 @@
 //! Statements about transactions that the parser does not accept: `ABORT`, and the modes
 //! `DEFERRABLE` and `NOT DEFERRABLE`.
 //!
-//! The modes decide whether a transaction may wait to begin. No transaction here ever waits, so they
-//! have no effect.
+//! The modes decide whether a transaction may wait to begin. No transaction here waits to begin, so
+//! they have no effect.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
