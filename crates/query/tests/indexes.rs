@@ -281,7 +281,9 @@ async fn a_transaction_finds_what_it_wrote_and_what_it_began_with() {
     let mut other = database.session();
     let range = "SELECT id FROM indexed WHERE id BETWEEN 58000 AND 58020 ORDER BY id";
     let before = asked(&mut session, range).await;
-    for sql in ["BEGIN", range, "DELETE FROM indexed WHERE id = 58001"] {
+    for sql in
+        ["BEGIN ISOLATION LEVEL REPEATABLE READ", range, "DELETE FROM indexed WHERE id = 58001"]
+    {
         done(&mut session, sql).await;
     }
     done(&mut session, "UPDATE indexed SET id = 58003 WHERE id = 58002").await;

@@ -369,11 +369,15 @@ pub(super) fn changed_by(tag: &Tag) -> i64 {
     }
 }
 
+/// Functions whose calls their session remembers.
+const REMEMBERED: [&str; 3] = ["set_config", "nextval", "setval"];
+
 /// True if a statement may leave state in its session, such as a setting or a lock.
 pub(super) fn leaves_something(sql: &str) -> bool {
+    let is_remembered = |word: &str| REMEMBERED.iter().any(|name| word.eq_ignore_ascii_case(name));
     match StatementKind::of(sql) {
         StatementKind::Transaction | StatementKind::Other => true,
-        _ => takes_locks(sql) || words_of(sql).any(|word| word.eq_ignore_ascii_case("set_config")),
+        _ => takes_locks(sql) || words_of(sql).any(is_remembered),
     }
 }
 
@@ -395,7 +399,7 @@ pub(super) fn flight_info(
 /// change.
 fn repeatable(sql: &str) -> bool {
     let changes = |word: &str| {
-        ["insert", "update", "delete", "nextval"]
+        ["insert", "update", "delete", "nextval", "setval"]
             .iter()
             .any(|known| word.eq_ignore_ascii_case(known))
     };
@@ -440,6 +444,7 @@ mod tests {
             ("CREATE TABLE t (n int)", false),
             ("SELECT pg_catalog.set_config('a.b', 'c', false)", true),
             ("SELECT pg_advisory_lock(1)", true),
+            ("SELECT nextval('s')", true),
             ("SET timezone = 'UTC'", true),
             ("BEGIN", true),
             ("PREPARE p AS SELECT 1", true),
@@ -459,6 +464,7 @@ mod tests {
             ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a RETURNING *", false),
             ("INSERT INTO t VALUES (1) RETURNING *", false),
             ("SELECT nextval('s')", false),
+            ("SELECT setval('s', 1)", false),
             ("SELECT pg_try_advisory_lock(1)", false),
             ("FETCH 1 FROM c", false),
             ("EXECUTE p", false),
