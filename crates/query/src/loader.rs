@@ -42,7 +42,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    /// The same rows again. They must not have been sent to workers.
+    /// A second list of these rows, for another try. They must not have been sent to workers.
     pub(crate) fn share(&self) -> Loaded {
         let (staged, rest) = (self.staged.clone(), self.rest.clone());
         Loaded { staged, rest, rows: self.rows, ahead: None }

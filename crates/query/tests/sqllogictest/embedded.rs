@@ -170,7 +170,7 @@ fn is_busy(session: &Session) -> bool {
         || session.user() != BOOTSTRAP_ROLE
 }
 
-/// Whether a statement sets what only its session knows: settings, prepared statements, and the
+/// True if a statement sets what only its session knows: settings, prepared statements, and the
 /// numbers that it took from sequences. Roles are looked at by themselves.
 fn makes_setting(sql: &str) -> bool {
     let words: Vec<String> = sql.split_whitespace().take(2).map(str::to_lowercase).collect();
