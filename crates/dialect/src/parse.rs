@@ -34,6 +34,7 @@ use thalweg_values::sql_text::{SourcePositions, depth, parser_stack};
 
 use self::dialect::ThalwegDialect;
 pub use cursors::is_move;
+pub(crate) use dialect::SYMMETRIC_BOUNDS;
 pub(crate) use intervals::interval_parts;
 pub use sequences::{SequenceClause, altered_sequence, created_clauses, redundant_options};
 

@@ -22,6 +22,7 @@ use thalweg_values::statement_control::StatementsMemory;
 
 use crate::appender::Appender;
 use crate::locks::AdvisoryLocks;
+use crate::notifications::Channels;
 use crate::plan_cache::{PlanCache, PlanCacheMetrics};
 use crate::planner::Planners;
 use crate::privileges::{self, Identity};
@@ -42,6 +43,7 @@ pub(crate) struct DatabaseShared {
     pub(crate) planners: Planners,
     pub(crate) plans: PlanCache,
     pub(crate) locks: Arc<AdvisoryLocks>,
+    pub(crate) channels: Arc<Channels>,
     pub(crate) threads: usize,
     pub(crate) durability: Durability,
     pub(crate) progress: Arc<dyn Progress>,
@@ -431,6 +433,7 @@ impl DatabaseBuilder {
             planners,
             plans: PlanCache::default(),
             locks: Arc::default(),
+            channels: Arc::default(),
             threads,
             durability: self.durability,
             progress,

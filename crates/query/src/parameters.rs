@@ -3,6 +3,7 @@
 //! A parameter is replaced by a cast of its value's text, so that every kind of statement treats it
 //! like a literal of the parameter's type.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use arrow::datatypes::Field;
@@ -21,19 +22,35 @@ use crate::statement::ast_tools;
 /// PostgreSQL's wire protocol counts parameters with 16 bits.
 const PARAMETERS_MAX: usize = 65_535;
 
-/// Number of parameters of a statement: the greatest number that it names.
+/// Number of parameters of a statement: the greatest number that it names, or the number of
+/// declared types.
 ///
 /// # Errors
-/// If a parameter has no number, or one that is too great.
-pub(crate) fn count(tree: &Tree) -> Result<usize> {
-    let mut greatest = Ok(0);
+/// If a parameter has no number, or one that is too great (`42P02`); if the type of a parameter
+/// that the statement does not name is not declared (`42P18`), as in PostgreSQL.
+pub(crate) fn count<T>(tree: &Tree, declared: &[Option<T>]) -> Result<usize> {
+    let mut named = Ok(BTreeSet::new());
     each_expression(tree, &mut |expr| {
-        if let Some(name) = placeholder(expr) {
-            greatest = number(name).map(|number| number.max(*greatest.as_ref().unwrap_or(&0)));
+        if let (Some(name), Ok(numbers)) = (placeholder(expr), &mut named) {
+            match number(name) {
+                Ok(number) => drop(numbers.insert(number)),
+                Err(error) => named = Err(error),
+            }
         }
-        greatest.is_ok()
+        named.is_ok()
     });
-    greatest
+    let named = named?;
+    let greatest = named.last().copied().unwrap_or(0);
+    let is_known = |number: &usize| {
+        named.contains(number) || declared.get(number - 1).is_some_and(Option::is_some)
+    };
+    match (1..=greatest).find(|number| !is_known(number)) {
+        None => Ok(greatest.max(declared.len())),
+        Some(number) => {
+            let message = format!("could not determine data type of parameter ${number}");
+            Err(Error::new(SqlState::INDETERMINATE_DATATYPE, message))
+        }
+    }
 }
 
 /// The name of the parameter if the expression is one.

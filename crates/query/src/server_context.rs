@@ -72,4 +72,6 @@ pub struct SessionInfo {
     pub client: Option<SocketAddr>,
     /// The address of the server that the client connected to.
     pub server: Option<SocketAddr>,
+    /// True if the client is sent the messages of [`Session::inbox`](crate::Session::inbox).
+    pub receives_notifications: bool,
 }

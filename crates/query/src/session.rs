@@ -35,6 +35,7 @@ use crate::copy_in::CopyIn;
 use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::locks::{self, SessionLocks};
+use crate::notifications::{Inbox, SessionNotifications};
 use crate::outcome::{Outcome, Tag};
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements, Resolution};
@@ -79,6 +80,7 @@ pub struct Session {
     /// The settings that functions of the last statement were asked to change.
     setting_requests: SettingRequests,
     sequences: Arc<SessionSequences>,
+    notifications: Arc<SessionNotifications>,
     prepared: PreparedStatements,
     cursors: Cursors,
     /// The form of result rows.
@@ -111,6 +113,7 @@ impl Session {
         let settings = Settings::new(database.shared.defaults(), identity);
         let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
         let lock_owner = database.shared.engine.allocate_lock_owner();
+        let notifications = Arc::new(SessionNotifications::new(&database.shared.channels));
         Session {
             database,
             planning_turns: Arc::new(Semaphore::new(PLANNING_TURNS)),
@@ -124,6 +127,7 @@ impl Session {
             facts: Arc::default(),
             setting_requests: SettingRequests::default(),
             sequences: Arc::default(),
+            notifications,
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
             form: RowForm::Batches,
@@ -301,11 +305,27 @@ impl Session {
 
     /// Reports that not all rows of the last statement could be delivered: an open block fails.
     pub fn fail(&mut self) {
-        if let Some(block) = &mut self.block {
-            block.transaction = None;
-            block.release_row_locks_since_savepoint();
-            self.locks.roll_back_to(block.locks_at_savepoint());
+        match &mut self.block {
+            Some(block) => {
+                block.transaction = None;
+                block.release_row_locks_since_savepoint();
+                self.locks.roll_back_to(block.locks_at_savepoint());
+            }
+            None => self.notifications.roll_back_to(0),
         }
+    }
+
+    /// Sends the messages of a statement outside of a block, whose rows have all been delivered.
+    pub fn publish_notifications(&self) {
+        if self.block.is_none() {
+            self.notifications.commit();
+        }
+    }
+
+    /// The messages of the channels that the session listens to; `None` if it has never listened.
+    #[must_use]
+    pub fn inbox(&self) -> Option<Arc<Inbox>> {
+        self.notifications.inbox()
     }
 
     /// Makes the statements up to [`Session::end_implicit`] one transaction, for a text with
@@ -466,6 +486,7 @@ impl Session {
         let (mut lost, mut tries, mut most) = (None, 0, RETRIES_MAX);
         while tries < most {
             tries += 1;
+            self.notifications.roll_back_to(0);
             let transaction = Transaction::new(self.database.shared.engine.snapshot());
             let (mut outcome, transaction) = match self.run_in(transaction, parsed, sql).await {
                 // On a gateway: the rows of one part were changed before the next part checked
@@ -485,7 +506,7 @@ impl Session {
             }
             match self.commit(transaction, outcome.ahead.take(), AtomicScope::EachWorker).await {
                 Err(error) if statement::may_retry(parsed, &error) => {
-                    if tries >= LOCKLESS_TRIES && may_lock {
+                    if may_lock && tries >= LOCKLESS_TRIES.min(most) {
                         return self.run_locking_alone(parsed, sql).await;
                     }
                     lost = Some(error);
@@ -568,6 +589,17 @@ impl Session {
                 self.cursors.close(&name).map(|()| Outcome::command("CLOSE CURSOR"))
             }
             SessionCommand::DiscardAll => self.discard_all(),
+            SessionCommand::Listen(channel) => self.listen(&channel),
+            SessionCommand::Unlisten(channel) => {
+                self.notifications.unlisten(channel.as_deref())?;
+                self.publish_notifications();
+                Ok(Outcome::command("UNLISTEN"))
+            }
+            SessionCommand::Notify { channel, payload } => {
+                self.notifications.notify(self.facts.process_id, &channel, &payload)?;
+                self.publish_notifications();
+                Ok(Outcome::command("NOTIFY"))
+            }
             SessionCommand::DiscardSequences => {
                 self.sequences.discard();
                 Ok(Outcome::command("DISCARD SEQUENCES"))
@@ -575,6 +607,16 @@ impl Session {
             // Plans follow the catalog, and no temporary tables belong to the session.
             SessionCommand::Discard(what) => Ok(Outcome::command(what)),
         }
+    }
+
+    fn listen(&self, channel: &str) -> Result<Outcome> {
+        if !self.facts.receives_notifications {
+            return Err(Error::unsupported("LISTEN over this protocol")
+                .with_hint("Connect with PostgreSQL's protocol."));
+        }
+        self.notifications.listen(channel)?;
+        self.publish_notifications();
+        Ok(Outcome::command("LISTEN"))
     }
 
     fn discard_all(&mut self) -> Result<Outcome> {
@@ -586,6 +628,8 @@ impl Session {
         self.cursors.close_all();
         self.locks.unlock_all();
         self.sequences.discard();
+        self.notifications.unlisten(None)?;
+        self.publish_notifications();
         let identity = Identity::of(self.settings.identity.authenticated);
         self.settings.set_identity(Scope::Session, identity);
         self.settings.reset_all();

@@ -130,10 +130,17 @@ pub(crate) fn control(parsed: &Parsed) -> Option<Control> {
     })
 }
 
-/// The notice for a client that asks for an isolation level above snapshot isolation.
-pub(crate) fn less_isolated(modes: &[TransactionMode]) -> Option<String> {
-    let serializable = TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable);
-    modes.contains(&serializable).then(|| {
+/// The notice for a client that asks for an isolation level that there is not: above snapshot
+/// isolation, or on a gateway above READ COMMITTED.
+pub(crate) fn less_isolated(modes: &[TransactionMode], on_gateway: bool) -> Option<String> {
+    let asks_for = |level| modes.contains(&TransactionMode::IsolationLevel(level));
+    let serializable = asks_for(TransactionIsolationLevel::Serializable);
+    if on_gateway && (serializable || asks_for(TransactionIsolationLevel::RepeatableRead)) {
+        let text = "a gateway's blocks are READ COMMITTED without row locks: a statement sees what \
+                    others committed since the block began, and overwrites it";
+        return Some(text.to_owned());
+    }
+    serializable.then(|| {
         "SERIALIZABLE is REPEATABLE READ here: rows that were read and not changed may change \
          meanwhile, unless they are locked FOR UPDATE or FOR SHARE"
             .to_owned()
@@ -239,8 +246,6 @@ async fn plain(
             no_ops::comment(execution, object_type, object_name)
         }
         Statement::Lock(lock) => no_ops::lock(execution, lock),
-        // There is no `LISTEN`, so there is nothing to end.
-        Statement::UNLISTEN { .. } => Ok(Outcome::command("UNLISTEN")),
         other => Err(Error::unsupported(kind_of(other))),
     }
 }

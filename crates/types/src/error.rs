@@ -144,6 +144,7 @@ sql_states! {
     DUPLICATE_TABLE = "42P07" => InvalidRequest,
     INVALID_COLUMN_REFERENCE = "42P10" => InvalidRequest,
     INVALID_TABLE_DEFINITION = "42P16" => InvalidRequest,
+    INDETERMINATE_DATATYPE = "42P18" => InvalidRequest,
     DUPLICATE_ALIAS = "42712" => InvalidRequest,
     CANNOT_COERCE = "42846" => InvalidRequest,
     WINDOWING_ERROR = "42P20" => InvalidRequest,

@@ -23,7 +23,7 @@
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GranteesType, TrimWhereField, UnaryOperator,
+    BinaryOperator, Expr, GranteesType, TrimWhereField, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -31,7 +31,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::effort;
-use crate::rewrite::variadic_argument;
+use crate::rewrite::{call, variadic_argument};
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
@@ -237,23 +237,22 @@ fn is_distinct(parser: &mut Parser) -> Option<bool> {
     .find_map(|(words, negated)| parser.parse_keywords(words).then_some(negated))
 }
 
-/// A value between two others, whichever of them is the greater one.
+/// Name of the function around the bounds of `BETWEEN SYMMETRIC` in the syntax tree.
+pub(crate) const SYMMETRIC_BOUNDS: &str = "__symmetric_bounds";
+
+/// A value between two others, whichever of them is the greater one. The tree has no such form: it
+/// gets a `BETWEEN` with both bounds in the place of the lower one, until it is rewritten.
 fn between(parser: &mut Parser, expr: &Expr, negated: bool) -> Result<Expr, ParserError> {
     let precedence = POSTGRES.prec_value(Precedence::Between);
     let one = parser.parse_subexpr(precedence)?;
     parser.expect_keyword_is(Keyword::AND)?;
     let other = parser.parse_subexpr(precedence)?;
-    let ordered = |low: &Expr, high: &Expr| {
-        Box::new(Expr::Between {
-            expr: Box::new(expr.clone()),
-            negated,
-            low: Box::new(low.clone()),
-            high: Box::new(high.clone()),
-        })
-    };
-    let op = if negated { BinaryOperator::And } else { BinaryOperator::Or };
-    let (left, right) = (ordered(&one, &other), ordered(&other, &one));
-    Ok(Expr::Nested(Box::new(Expr::BinaryOp { left, op, right })))
+    Ok(Expr::Nested(Box::new(Expr::Between {
+        expr: Box::new(expr.clone()),
+        negated,
+        low: Box::new(call(SYMMETRIC_BOUNDS, vec![one, other])),
+        high: Box::new(Expr::value(Value::Null)),
+    })))
 }
 
 fn is_comparison_token(token: &Token) -> bool {

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::figure::quoted;
 
 /// `name(arguments)`
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let args = arguments
         .into_iter()
         .map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)))

@@ -100,9 +100,10 @@ fn is_expanding(name: &ObjectName) -> bool {
 }
 
 /// Functions without arguments whose rows are those of a table.
-const TABLE_FUNCTIONS: [(&str, &str); 5] = [
+const TABLE_FUNCTIONS: [(&str, &str); 6] = [
     ("pg_cursor", "pg_cursors"),
     ("pg_get_keywords", "pg_get_keywords"),
+    ("pg_listening_channels", "pg_listening_channels"),
     ("pg_prepared_statement", "pg_prepared_statements"),
     ("pg_show_all_settings", "pg_settings"),
     ("pg_timezone_names", "pg_timezone_names"),

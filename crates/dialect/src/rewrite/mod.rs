@@ -16,6 +16,7 @@ mod build;
 mod case_results;
 mod casts;
 mod catalog;
+mod copies;
 mod distinct_items;
 mod figure;
 mod grouped_aliases;
@@ -56,6 +57,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result};
 
+pub(crate) use build::call;
 pub(crate) use case_results::CaseResults;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
@@ -76,7 +78,8 @@ pub(crate) use variadic::marked as variadic_argument;
 pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<()> {
     let relations = Relations::new(tables);
     let (marks, qualifiers) = (names::Marks::default(), qualifiers::Qualifiers::default());
-    match statement.visit(&mut Rewrite { marks, depth: 0, relations, qualifiers }) {
+    let budget = copies::Budget::of(statement);
+    match statement.visit(&mut Rewrite { marks, depth: 0, relations, qualifiers, budget }) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -88,6 +91,7 @@ struct Rewrite<'t> {
     depth: usize,
     relations: Relations<'t>,
     qualifiers: qualifiers::Qualifiers,
+    budget: copies::Budget,
 }
 
 impl VisitorMut for Rewrite<'_> {
@@ -159,7 +163,9 @@ impl VisitorMut for Rewrite<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         flow(
-            variadic::respell(expr)
+            self.budget
+                .count()
+                .and_then(|()| variadic::respell(expr))
                 .and_then(|()| catalog::respell(expr))
                 .and_then(|()| arrays::respell(expr))
                 .and_then(|()| rows::compare_rows(expr))

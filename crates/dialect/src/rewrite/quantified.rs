@@ -8,24 +8,48 @@ use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::cast::split_array;
 
 use super::build::{arguments_of, call, text};
+use super::copies::check_repeated;
 use super::names::normalized;
 use super::operators::{binary, literal_text};
+use crate::parse::SYMMETRIC_BOUNDS;
 
 /// Longer arrays are not expanded into comparisons with each item.
 const COMPARED_MAX: usize = 100;
 
+/// `x BETWEEN SYMMETRIC a AND b` is `x BETWEEN a AND b OR x BETWEEN b AND a`.
+fn symmetric(between: &Expr) -> Result<Option<Expr>> {
+    let Expr::Between { expr, negated, low, .. } = between else { return Ok(None) };
+    let Expr::Function(bounds) = low.as_ref() else { return Ok(None) };
+    let is_mark = bounds.name.0.first().and_then(|part| part.as_ident());
+    if is_mark.is_none_or(|name| name.value != SYMMETRIC_BOUNDS) {
+        return Ok(None);
+    }
+    let Some(bounds) = arguments_of(bounds) else { return Ok(None) };
+    let &[one, other] = bounds.as_slice() else { return Ok(None) };
+    [expr.as_ref(), one, other].into_iter().try_for_each(check_repeated)?;
+    let ordered = |low: &Expr, high: &Expr| Expr::Between {
+        expr: expr.clone(),
+        negated: *negated,
+        low: Box::new(low.clone()),
+        high: Box::new(high.clone()),
+    };
+    let op = if *negated { BinaryOperator::And } else { BinaryOperator::Or };
+    Ok(Some(Expr::Nested(Box::new(binary(ordered(one, other), op, ordered(other, one))))))
+}
+
 /// Rewrites `expr` itself; the expressions inside are rewritten separately.
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let respelled = match expr {
-        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => equals_any(left, right),
+        Expr::Between { .. } => symmetric(expr)?,
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => equals_any(left, right)?,
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
             items_of(right).map(|list| in_list(left, list, true))
         }
         Expr::AnyOp { left, compare_op, right, .. } => {
-            compared(left, compare_op, right, BinaryOperator::Or)
+            compared(left, compare_op, right, BinaryOperator::Or)?
         }
         Expr::AllOp { left, compare_op, right } => {
-            compared(left, compare_op, right, BinaryOperator::And)
+            compared(left, compare_op, right, BinaryOperator::And)?
         }
         Expr::Like { any, pattern, escape_char, .. }
         | Expr::ILike { any, pattern, escape_char, .. } => {
@@ -36,11 +60,11 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             match (*any, all_items_of(pattern)) {
                 (true, _) => {
                     let patterns = items_of(pattern).ok_or_else(unsupported_patterns)?;
-                    chain(expr, patterns, BinaryOperator::Or)
+                    chain(expr, patterns, BinaryOperator::Or)?
                 }
                 (false, Some(all)) => {
                     let patterns = items_of(all).ok_or_else(unsupported_patterns)?;
-                    chain(expr, patterns, BinaryOperator::And)
+                    chain(expr, patterns, BinaryOperator::And)?
                 }
                 (false, None) => None,
             }
@@ -58,16 +82,17 @@ fn unsupported_patterns() -> Error {
 }
 
 /// True if one item equals, else NULL if one item is NULL, else false.
-fn equals_any(left: &Expr, right: &Expr) -> Option<Expr> {
+fn equals_any(left: &Expr, right: &Expr) -> Result<Option<Expr>> {
     if matches!(right, Expr::Subquery(_)) {
-        return None;
+        return Ok(None);
     }
     if let Some(list) = items_of(right) {
-        return Some(in_list(left, list, false));
+        return Ok(Some(in_list(left, list, false)));
     }
+    check_repeated(right)?;
     let has = call("array_has", vec![right.clone(), left.clone()]);
     let unknown = call("array_has_unknown", vec![right.clone()]);
-    Some(Expr::Nested(Box::new(binary(has, BinaryOperator::Or, unknown))))
+    Ok(Some(Expr::Nested(Box::new(binary(has, BinaryOperator::Or, unknown)))))
 }
 
 /// The comparison with each item of an array that is written out.
@@ -76,12 +101,16 @@ fn compared(
     operator: &BinaryOperator,
     right: &Expr,
     between: BinaryOperator,
-) -> Option<Expr> {
-    let items = items_of(right).filter(|items| items.len() <= COMPARED_MAX)?;
+) -> Result<Option<Expr>> {
+    let items = items_of(right).filter(|items| items.len() <= COMPARED_MAX);
+    let Some(items) = items else { return Ok(None) };
+    if items.len() > 1 {
+        check_repeated(left)?;
+    }
     let nested = |expr: &Expr| Expr::Nested(Box::new(expr.clone()));
     let each = items.iter().map(|item| binary(nested(left), operator.clone(), nested(item)));
-    let all = each.reduce(|first, second| binary(first, between.clone(), second))?;
-    Some(Expr::Nested(Box::new(all)))
+    let all = each.reduce(|first, second| binary(first, between.clone(), second));
+    Ok(all.map(|all| Expr::Nested(Box::new(all))))
 }
 
 fn in_list(tested: &Expr, list: Vec<Expr>, negated: bool) -> Expr {
@@ -118,7 +147,12 @@ fn all_items_of(pattern: &Expr) -> Option<&Expr> {
 }
 
 /// The comparison with each pattern.
-fn chain(like: &Expr, patterns: Vec<Expr>, operator: BinaryOperator) -> Option<Expr> {
+fn chain(like: &Expr, patterns: Vec<Expr>, operator: BinaryOperator) -> Result<Option<Expr>> {
+    if let Expr::Like { expr, .. } | Expr::ILike { expr, .. } = like
+        && patterns.len() > 1
+    {
+        check_repeated(expr)?;
+    }
     let one = |new: Expr| {
         let mut one = like.clone();
         if let Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } = &mut one {
@@ -130,8 +164,8 @@ fn chain(like: &Expr, patterns: Vec<Expr>, operator: BinaryOperator) -> Option<E
     let chained = patterns
         .into_iter()
         .map(one)
-        .reduce(|left, right| binary(left, operator.clone(), right))?;
-    Some(Expr::Nested(Box::new(chained)))
+        .reduce(|left, right| binary(left, operator.clone(), right));
+    Ok(chained.map(|chained| Expr::Nested(Box::new(chained))))
 }
 
 /// The pattern with backslashes in place of another escape character.

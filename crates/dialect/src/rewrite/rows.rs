@@ -12,6 +12,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::call;
+use super::copies::check_repeated;
 use super::names::normalized;
 use super::own_expressions;
 
@@ -162,26 +163,35 @@ fn comparison(left: &[Expr], op: &BinaryOperator, right: &[Expr]) -> Result<Opti
     Ok(Some(match op {
         Eq => all_of(pairs, |left, right| binary(left, Eq, right)),
         NotEq => any_of(pairs, |left, right| binary(left, NotEq, right)),
-        Lt | LtEq => lexicographic(&pairs, &Lt, op),
-        Gt | GtEq => lexicographic(&pairs, &Gt, op),
+        Lt | LtEq => lexicographic(&pairs, &Lt, op)?,
+        Gt | GtEq => lexicographic(&pairs, &Gt, op)?,
         _ => return Ok(None),
     }))
 }
 
 /// `(a, b) < (x, y)` is `a < x OR (a = x AND b < y)`; only the last column compares with `<=`.
-fn lexicographic(pairs: &[(Expr, Expr)], strict: &BinaryOperator, last: &BinaryOperator) -> Expr {
+fn lexicographic(
+    pairs: &[(Expr, Expr)],
+    strict: &BinaryOperator,
+    last: &BinaryOperator,
+) -> Result<Expr> {
     let [(left, right), rest @ ..] = pairs else { unreachable!("rows are not empty") };
     if rest.is_empty() {
-        return binary(left.clone(), last.clone(), right.clone());
+        return Ok(binary(left.clone(), last.clone(), right.clone()));
     }
+    check_repeated(left)?;
+    check_repeated(right)?;
     let decided = binary(left.clone(), strict.clone(), right.clone());
     let equal = binary(left.clone(), BinaryOperator::Eq, right.clone());
-    let then = binary(equal, BinaryOperator::And, lexicographic(rest, strict, last));
-    nested(binary(decided, BinaryOperator::Or, nested(then)))
+    let then = binary(equal, BinaryOperator::And, lexicographic(rest, strict, last)?);
+    Ok(nested(binary(decided, BinaryOperator::Or, nested(then))))
 }
 
 fn in_list(tested: &[Expr], list: &[Expr], negated: bool) -> Result<Expr> {
     let mut equal = Vec::with_capacity(list.len());
+    if list.len() > 1 {
+        tested.iter().try_for_each(check_repeated)?;
+    }
     for member in list {
         let members = row(member).ok_or_else(|| {
             Error::new(SqlState::SYNTAX_ERROR, "a row is compared with something that is no row")

@@ -1,5 +1,6 @@
 //! Translates DataFusion's expressions to those of the fused aggregate.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -94,23 +95,77 @@ fn literal_number(literal: &ScalarValue, lane: Lane) -> Option<Number> {
     }
 }
 
+/// Maximum number of nodes that the expressions over the same columns are translated to.
+///
+/// A translation copies what it needs twice: both truths of a condition, the tested value for each
+/// branch of a `CASE`, the expression behind a column of a projection. Copies inside of copies grow
+/// exponentially with the depth.
+const NODES_MAX: usize = 20_000;
+
 /// The columns that expressions refer to. A column is `None` if it could not be translated;
 /// expressions that use it cannot be translated either.
 pub(super) struct Columns {
-    pub values: Vec<Option<Value>>,
-    pub schema: SchemaRef,
+    values: Vec<Option<Measured>>,
+    schema: SchemaRef,
+    /// Number of further nodes that may be made.
+    nodes_left: Cell<usize>,
+}
+
+/// A translated value with its number of nodes.
+#[derive(Clone)]
+struct Measured {
+    value: Value,
+    nodes: usize,
 }
 
 impl Columns {
-    /// Translates an expression; `None` if the result might differ from DataFusion's.
+    /// The columns of a table; `None` for those that no expression may use.
+    pub fn of_table(values: Vec<Option<Value>>, schema: SchemaRef) -> Columns {
+        let measured = |value: Value| Measured { value, nodes: 1 };
+        let values = values.into_iter().map(|value| value.map(measured)).collect();
+        Columns { values, schema, nodes_left: Cell::new(NODES_MAX) }
+    }
+
+    /// The columns of a projection whose items are expressions over these.
+    pub fn projected<'e>(
+        &self,
+        items: impl Iterator<Item = &'e Arc<dyn PhysicalExpr>>,
+        schema: SchemaRef,
+    ) -> Columns {
+        let translate = |item: &'e Arc<dyn PhysicalExpr>| {
+            let before = self.nodes_left.get();
+            let value = self.translate(item)?;
+            Some(Measured { value, nodes: before - self.nodes_left.get() })
+        };
+        Columns { values: items.map(translate).collect(), schema, nodes_left: Cell::new(NODES_MAX) }
+    }
+
+    /// Some of these columns, by their positions.
+    pub fn selected(&self, positions: &[usize], schema: SchemaRef) -> Columns {
+        let values = positions.iter().map(|position| self.values[*position].clone()).collect();
+        Columns { values, schema, nodes_left: Cell::new(NODES_MAX) }
+    }
+
+    /// Accounts for new nodes; `None` if they are too many.
+    fn add_nodes(&self, nodes: usize) -> Option<()> {
+        self.nodes_left.set(self.nodes_left.get().checked_sub(nodes)?);
+        Some(())
+    }
+
+    /// Translates an expression; `None` if the result might differ from DataFusion's, or if it
+    /// would be too large.
     pub fn translate(&self, expression: &Arc<dyn PhysicalExpr>) -> Option<Value> {
         if let Some(column) = expression.downcast_ref::<Column>() {
-            return self.values.get(column.index())?.clone();
+            let column = self.values.get(column.index())?.as_ref()?;
+            self.add_nodes(column.nodes)?;
+            return Some(column.value.clone());
         }
         let data_type = expression.data_type(&self.schema).ok()?;
+        // Literals are not counted: lists have many, and nothing is inside of them.
         if let Some(literal) = expression.downcast_ref::<Literal>() {
             return Some(Value { form: Form::Literal(literal.value().clone()), data_type });
         }
+        self.add_nodes(1)?;
         if let Some(cast) = expression.downcast_ref::<CastExpr>() {
             return conversion::cast(self.translate(cast.expr())?, data_type);
         }
@@ -184,14 +239,13 @@ impl Columns {
     }
 
     fn choice(&self, case: &CaseExpr, data_type: DataType) -> Option<Value> {
-        let base = match case.expr() {
-            Some(base) => Some(self.translate(base)?),
-            None => None,
-        };
         let mut cases: Vec<(Predicate, Option<Number>)> = Vec::new();
         for (when, then) in case.when_then_expr() {
-            let condition = match &base {
-                Some(base) => compare(Comparison::Equal, base, &self.translate(when)?)?,
+            let condition = match case.expr() {
+                // Each branch has a copy of the tested value, which is accounted for.
+                Some(base) => {
+                    compare(Comparison::Equal, &self.translate(base)?, &self.translate(when)?)?
+                }
                 None => self.predicate(when, true)?,
             };
             cases.push((condition, self.result(then, &data_type)?));

@@ -126,16 +126,14 @@ fn input(plan: &Arc<dyn ExecutionPlan>) -> Option<Input<'_>> {
         input.filters.push(input.columns.predicate(filter.predicate(), true)?);
         input.filter_texts.push(filter.predicate().to_string());
         if let Some(projection) = filter.projection() {
-            let values = &input.columns.values;
-            let values = projection.iter().map(|place| values[*place].clone()).collect();
-            input.columns = Columns { values, schema: filter.schema() };
+            input.columns = input.columns.selected(projection, filter.schema());
         }
         return Some(input);
     }
     let projection = plan.downcast_ref::<ProjectionExec>()?;
     let mut input = input(projection.input())?;
-    let values = projection.expr().iter().map(|item| input.columns.translate(&item.expr));
-    input.columns = Columns { values: values.collect(), schema: projection.schema() };
+    let items = projection.expr().iter().map(|item| &item.expr);
+    input.columns = input.columns.projected(items, projection.schema());
     Some(input)
 }
 
@@ -146,7 +144,7 @@ fn scan_columns(scan: &ShardScan) -> Option<Columns> {
     let schema = scan.schema();
     let fields = schema.fields().iter().enumerate();
     let values = fields.map(|(index, field)| Some(Value::column(index, field.data_type().clone())));
-    Some(Columns { values: values.collect(), schema: Arc::clone(&schema) })
+    Some(Columns::of_table(values.collect(), Arc::clone(&schema)))
 }
 
 fn key(expression: &Arc<dyn PhysicalExpr>, data_type: &DataType, input: &Input<'_>) -> Option<Key> {

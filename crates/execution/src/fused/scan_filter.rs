@@ -25,7 +25,7 @@ pub(crate) fn row_filter_of(
     for (among, place) in places.iter().enumerate() {
         values[*place] = Some(Value::column(among, schema.field(*place).data_type().clone()));
     }
-    let columns = Columns { values, schema: Arc::clone(schema) };
+    let columns = Columns::of_table(values, Arc::clone(schema));
     let parts = split_conjunction(filter).into_iter();
     let known: Vec<Predicate> = parts.filter_map(|part| columns.predicate(part, true)).collect();
     (!known.is_empty()).then(|| RowFilter::new(places, Predicate::And(known)))

@@ -12,6 +12,7 @@ use super::objects::{Objects, Relation};
 use super::{DATABASE, SearchPath, SessionCatalog};
 use crate::database::DatabaseShared;
 use crate::locks::Listed;
+use crate::notifications::SessionNotifications;
 use crate::privileges::Identity;
 use crate::sequences::{SequenceAccess, SessionSequences};
 use crate::server_context::{Activity, End, SessionInfo};
@@ -27,6 +28,7 @@ pub(crate) struct StatementContext {
     /// The session carries them out when the statement was planned, and when its next one begins.
     pub(crate) setting_requests: SettingRequests,
     pub(crate) sequences: Arc<SessionSequences>,
+    pub(crate) notifications: Arc<SessionNotifications>,
 }
 
 /// A request of a function to change a setting.
@@ -182,6 +184,20 @@ impl CatalogLookup {
         request.apply(&mut self.settings(), &self.catalog)?;
         self.statement_context.setting_requests.lock().push(request);
         Ok(self.setting(name).unwrap_or_default())
+    }
+
+    /// Sends a message when the transaction commits.
+    ///
+    /// # Errors
+    /// As [`SessionNotifications::notify`].
+    pub(super) fn notify(&self, channel: &str, payload: &str) -> Result<()> {
+        let process_id = self.facts().process_id;
+        self.statement_context.notifications.notify(process_id, channel, payload)
+    }
+
+    /// The channels that the session listens to.
+    pub(super) fn listening(&self) -> Vec<String> {
+        self.statement_context.notifications.listening()
     }
 
     /// The sessions that are open now; none if the surrounding program reports none.

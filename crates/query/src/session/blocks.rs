@@ -45,6 +45,8 @@ struct Saved {
     locks: usize,
     /// Number of row locks that the block had.
     row_locks: usize,
+    /// Number of requests about notifications that the block had made.
+    notifications: usize,
 }
 
 impl Session {
@@ -63,7 +65,15 @@ impl Session {
                 let (savepoint, settings) = (transaction.savepoint(), self.settings.clone());
                 let locks = self.locks.mark();
                 let row_locks = block.row_lock_count;
-                block.savepoints.push(Saved { name, savepoint, settings, locks, row_locks });
+                let notifications = self.notifications.mark();
+                block.savepoints.push(Saved {
+                    name,
+                    savepoint,
+                    settings,
+                    locks,
+                    row_locks,
+                    notifications,
+                });
                 Ok(Outcome::command("SAVEPOINT"))
             }
             Control::RollbackTo(name) => {
@@ -74,6 +84,7 @@ impl Session {
                 let transaction = Transaction::at(&saved.savepoint);
                 self.settings = self.settings.rolled_back_to(saved.settings.clone());
                 self.locks.roll_back_to(saved.locks);
+                self.notifications.roll_back_to(saved.notifications);
                 block.transaction = Some(transaction);
                 block.release_row_locks_since_savepoint();
                 Ok(Outcome::command("ROLLBACK"))
@@ -91,7 +102,8 @@ impl Session {
     }
 
     pub(super) fn begin(&mut self, modes: &[TransactionMode]) -> Result<Outcome> {
-        let notice = statement::less_isolated(modes);
+        let on_gateway = self.database.shared.cluster().is_present();
+        let notice = statement::less_isolated(modes, on_gateway);
         let outcome = notice.into_iter().fold(Outcome::command("BEGIN"), Outcome::with_notice);
         if std::mem::take(&mut self.implicit) {
             // Earlier statements of the text belong to the block, as in PostgreSQL.
@@ -166,8 +178,14 @@ impl Session {
             _ => Ok(false),
         };
         match ended {
-            Ok(true) => self.settings.end_transaction(),
-            _ => self.settings = self.settings.rolled_back_to(block.settings),
+            Ok(true) => {
+                self.settings.end_transaction();
+                self.notifications.commit();
+            }
+            _ => {
+                self.settings = self.settings.rolled_back_to(block.settings);
+                self.notifications.roll_back_to(0);
+            }
         }
         ended.map(|committed| (ended_as(committed), committed))
     }

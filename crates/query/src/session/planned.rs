@@ -137,6 +137,7 @@ impl Session {
     ) -> Result<(T, Transaction)> {
         self.carry_out_setting_requests()?;
         self.setting_requests = SettingRequests::default();
+        self.publish_notifications();
         let planner = self.database.shared.planners.take()?;
         let session_parts = self.session_parts(planner, transaction, sql)?;
         let working = self.on_planning_thread(async move { Ok(session_parts.work(work).await) });
@@ -209,6 +210,7 @@ impl Session {
             facts: Arc::clone(&self.facts),
             setting_requests: Arc::clone(&self.setting_requests),
             sequences: Arc::clone(&self.sequences),
+            notifications: Arc::clone(&self.notifications),
         };
         planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);

@@ -77,7 +77,9 @@ impl Session {
     ) -> Result<Outcome> {
         let wait = statement::lock_wait(&parsed.statement)?;
         let mut hidden: Vec<(TableId, RowId)> = Vec::new();
+        let notifications = self.notifications.mark();
         for _ in 0..RUNS_MAX {
+            self.notifications.roll_back_to(notifications);
             self.refresh()?;
             let mut transaction = self.take_transaction()?;
             let before = transaction.savepoint();

@@ -56,7 +56,7 @@ pub(crate) async fn describe(
     execution.names.only_describe();
     let declared = declared.iter().map(|known| known.as_ref().map(field_of));
     let mut types: Vec<Option<Field>> = declared.collect();
-    types.resize(count(tree)?.max(types.len()), None);
+    types.resize(count(tree, &types)?, None);
     if types.iter().any(Option::is_none) {
         infer(execution, tree, &mut types).await?;
     }

@@ -1,13 +1,14 @@
 //! Statements about the session itself: prepared statements, cursors, `DISCARD`.
 
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, DiscardObject, Expr, Statement};
+use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, DiscardObject, Expr, Ident, Statement};
 use thalweg_dialect::parse::{Parsed, is_move};
 use thalweg_types::{DataType, Result};
 use thalweg_values::types::column_type;
 
 use super::folded;
 use crate::cursor::{Manner, Motion};
+use crate::notifications::CHANNEL_BYTES_MAX;
 
 pub(crate) enum SessionCommand {
     Prepare {
@@ -36,6 +37,13 @@ pub(crate) enum SessionCommand {
     Close(Option<String>),
     DiscardAll,
     DiscardSequences,
+    Listen(String),
+    /// One channel, or all.
+    Unlisten(Option<String>),
+    Notify {
+        channel: String,
+        payload: String,
+    },
     /// `DISCARD` of something else, by the command's name.
     Discard(&'static str),
 }
@@ -81,6 +89,15 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<SessionCommand> {
         Statement::Close { cursor: CloseCursor::Specific { name } } => {
             SessionCommand::Close(Some(folded(name)))
         }
+        Statement::LISTEN { channel } => SessionCommand::Listen(channel_name(channel)),
+        Statement::UNLISTEN { channel } => {
+            let all = channel.quote_style.is_none() && channel.value == "*";
+            SessionCommand::Unlisten((!all).then(|| channel_name(channel)))
+        }
+        Statement::NOTIFY { channel, payload } => SessionCommand::Notify {
+            channel: channel_name(channel),
+            payload: payload.clone().unwrap_or_default(),
+        },
         Statement::Discard { object_type: DiscardObject::ALL } => SessionCommand::DiscardAll,
         Statement::Discard { object_type: DiscardObject::PLANS } => {
             SessionCommand::Discard("DISCARD PLANS")
@@ -93,4 +110,11 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<SessionCommand> {
         }
         _ => return None,
     })
+}
+
+/// A channel's name, cut as PostgreSQL cuts identifiers.
+fn channel_name(name: &Ident) -> String {
+    let mut channel = folded(name);
+    channel.truncate(channel.floor_char_boundary(CHANNEL_BYTES_MAX));
+    channel
 }

@@ -140,6 +140,9 @@ impl Statement {
         let kind = content_type(options.format.unwrap_or(format));
         let mut pieces = ReadAhead::start(async move |pieces| {
             let sent = send_rows(outcome, &options, &watch, &pieces).await;
+            if sent.is_ok() {
+                session.publish_notifications();
+            }
             drop((session, permit, listed));
             watch.end(sent.as_ref().err());
             sent

@@ -168,6 +168,17 @@ impl Client {
         }
     }
 
+    /// Adds the messages of other sessions to the replies.
+    ///
+    /// # Errors
+    /// If the session has missed messages.
+    pub(super) fn pass_on_notifications(&mut self) -> Result<(), Error> {
+        let Some(inbox) = self.session.inbox() else { return Ok(()) };
+        let messages = inbox.take()?;
+        messages.iter().for_each(|message| self.wire.replies.notification(message));
+        Ok(())
+    }
+
     /// Sends `ReadyForQuery`, after the settings that changed.
     fn ready(&mut self) {
         if self.reported.changes(&self.session, &mut self.wire.replies) {
@@ -176,6 +187,9 @@ impl Client {
         let status = self.session.transaction();
         if status == TransactionStatus::Idle {
             self.portals.clear();
+            self.session.publish_notifications();
+            // A session that missed messages ends when it waits for its client.
+            let _ = self.pass_on_notifications();
         }
         self.wire.replies.ready(status);
     }

@@ -85,6 +85,7 @@ async fn begin(
         process_id: listed.connection.id,
         client: Some(peer),
         server: Some(shared.config.listen.postgres()),
+        receives_notifications: true,
     });
     let reported = ReportedSettings::everything(&session, &mut wire.replies);
     listed.connection.call(reported.application_name());

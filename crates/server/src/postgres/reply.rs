@@ -5,7 +5,7 @@ use std::io;
 
 use arrow::datatypes::Schema;
 use thalweg_formats::postgres::{Type, ValueFormat};
-use thalweg_query::TransactionStatus;
+use thalweg_query::{Notification, TransactionStatus};
 use thalweg_types::{Error, Part};
 
 /// Messages on their way to the client.
@@ -56,6 +56,14 @@ impl Replies {
         self.message(b'K', |out| {
             out.extend_from_slice(&id.to_be_bytes());
             out.extend_from_slice(&secret.to_be_bytes());
+        });
+    }
+
+    pub(super) fn notification(&mut self, notification: &Notification) {
+        self.message(b'A', |out| {
+            out.extend_from_slice(&notification.process_id.to_be_bytes());
+            text(out, &notification.channel);
+            text(out, &notification.payload);
         });
     }
 

@@ -7,10 +7,11 @@
 //! disconnects ends both kinds of waits.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_execution::cancel::Cancels;
-use thalweg_query::TransactionStatus;
+use thalweg_query::{Inbox, TransactionStatus};
 use thalweg_types::{Error, SqlState};
 
 use super::connection::{Client, End, MessageFailure};
@@ -53,6 +54,8 @@ impl Client {
         let timeout = self.session.idle_timeout();
         let ended = self.listed.connection.ended();
         let drained = self.shared.drained();
+        // A block hears of messages when it has ended.
+        let inbox = self.session.inbox().filter(|_| is_idle && awaited == Awaited::Input);
         let wire = &mut self.wire;
         let waited = async {
             match awaited {
@@ -66,6 +69,7 @@ impl Client {
             // A client with an open transaction block may still end it.
             () = drained, if is_idle => Err(End::Reported(terminated())),
             waited = waited => if waited? { Ok(()) } else { Err(End::Gone) },
+            () = arrived(inbox) => self.pass_on_notifications().map_err(End::Reported),
             () = elapsed(timeout) => Err(End::Reported(idle_too_long(is_idle))),
         }
     }
@@ -139,6 +143,14 @@ fn idle_too_long(is_idle: bool) -> Error {
         (SqlState::IDLE_IN_TRANSACTION_TIMEOUT, "idle-in-transaction timeout")
     };
     Error::new(state, format!("terminating connection due to {what}"))
+}
+
+/// Resolves once another session has sent a message, or never without an inbox.
+async fn arrived(inbox: Option<Arc<Inbox>>) {
+    match inbox {
+        Some(inbox) => inbox.arrived().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Resolves after the timeout, or never if there is none.

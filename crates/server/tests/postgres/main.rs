@@ -7,6 +7,7 @@ mod large;
 #[path = "../shared/large_inputs.rs"]
 mod large_inputs;
 mod locks;
+mod notifications;
 mod opening;
 mod portals;
 mod support;

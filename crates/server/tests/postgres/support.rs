@@ -144,6 +144,7 @@ pub fn summary(replies: &[Reply]) -> String {
             'E' => field(body, b'C').unwrap(),
             'N' => field(body, b'M').unwrap(),
             'Z' => text(body),
+            'A' => notification(body),
             'S' => {
                 let mut texts = body.split(|byte| *byte == 0).map(text);
                 format!("{}={}", texts.next().unwrap(), texts.next().unwrap())
@@ -159,6 +160,12 @@ pub fn summary(replies: &[Reply]) -> String {
 pub fn field(body: &[u8], wanted: u8) -> Option<String> {
     let mut fields = body.split(|byte| *byte == 0);
     fields.find(|field| field.first() == Some(&wanted)).map(|field| text(&field[1..]))
+}
+
+/// `channel:payload`
+fn notification(body: &Bytes) -> String {
+    let mut texts = body[4..].split(|byte| *byte == 0).map(text);
+    format!("{}:{}", texts.next().unwrap(), texts.next().unwrap())
 }
 
 fn row(body: &Bytes) -> String {

@@ -67,6 +67,7 @@ pub(super) fn functions() -> Vec<Definition> {
         define("inet_server_port", 0..=0, Returns::Integer, |call| {
             Ok(call.lookup.facts().server.map(|address| i64::from(address.port())).into())
         }),
+        define("pg_notify", 2..=2, Returns::Text, notify).takes_null(),
         define("txid_current", 0..=0, Returns::Integer, |call| Ok(call.lookup.position().into()))
             .alias("pg_current_xact_id"),
     ]
@@ -95,4 +96,10 @@ fn set_config(call: &Call<'_>) -> Result<Value> {
     let value = call.text(1);
     let scope = if call.flag(2) == Some(true) { Scope::Transaction } else { Scope::Session };
     Ok(call.lookup.set(&name.to_lowercase(), value, scope)?.into())
+}
+
+/// PostgreSQL's function gives `void`, which clients see as an empty text.
+fn notify(call: &Call<'_>) -> Result<Value> {
+    call.lookup.notify(call.text(0).unwrap_or_default(), call.text(1).unwrap_or_default())?;
+    Ok("".into())
 }

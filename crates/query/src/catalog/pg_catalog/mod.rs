@@ -93,6 +93,7 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_index" => keys::indexes(objects, rows),
         "pg_indexes" => listings::indexes(objects, rows),
         "pg_language" => fixed::languages(rows),
+        "pg_listening_channels" => server::listening_channels(lookup, rows),
         "pg_locks" => server::locks(lookup, rows),
         "pg_namespace" => namespaces::namespaces(objects, rows),
         "pg_rewrite" => rules::rules(objects, rows),

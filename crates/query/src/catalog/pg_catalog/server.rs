@@ -40,6 +40,13 @@ pub(super) fn settings(lookup: &CatalogLookup, rows: &mut Rows) {
     }
 }
 
+/// The channels of the session's own `LISTEN`.
+pub(super) fn listening_channels(lookup: &CatalogLookup, rows: &mut Rows) {
+    for channel in lookup.listening() {
+        rows.push([("pg_listening_channels", channel.into())]);
+    }
+}
+
 /// Everybody sees who is connected. The statements and addresses of other roles need a privilege.
 pub(super) fn activity(lookup: &CatalogLookup, rows: &mut Rows) {
     let roles = lookup.catalog.roles();

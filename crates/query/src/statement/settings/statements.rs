@@ -54,12 +54,16 @@ pub(in crate::statement) fn set(execution: &mut Execution<'_>, set: &Set) -> Res
         }
         Set::SetTransaction { modes, session: true, .. } => {
             execution.settings.default_modes = execution.settings.default_modes.with(modes)?;
-            return Ok(less_isolated(modes).into_iter().fold(outcome, Outcome::with_notice));
+            let on_gateway = execution.database.shared.cluster().is_present();
+            let notice = less_isolated(modes, on_gateway);
+            return Ok(notice.into_iter().fold(outcome, Outcome::with_notice));
         }
         Set::SetTransaction { modes, .. } => {
             let changed = execution.settings.modes().with(modes)?;
             execution.change_modes(changed)?;
-            return Ok(less_isolated(modes).into_iter().fold(outcome, Outcome::with_notice));
+            let on_gateway = execution.database.shared.cluster().is_present();
+            let notice = less_isolated(modes, on_gateway);
+            return Ok(notice.into_iter().fold(outcome, Outcome::with_notice));
         }
         Set::SetNames { charset_name, .. } => {
             return assign(execution, scope, "client_encoding", Some(&charset_name.value));
