@@ -198,6 +198,7 @@ fn value_text(value: &Expr) -> String {
             other => other.to_string(),
         },
         Expr::Identifier(ident) => folded(ident),
+        Expr::Interval(interval) => format!("INTERVAL '{}'", value_text(&interval.value)),
         other => other.to_string(),
     }
 }
