@@ -34,6 +34,7 @@ use thalweg_values::arithmetic;
 use thalweg_values::cast::is_text;
 use thalweg_values::cast_function::CastFunction;
 use thalweg_values::types::{self, TYPE_KEY, arrow_field};
+use thalweg_values::zone::is_utc;
 
 pub(crate) use self::interval_order::IntervalWindows;
 pub(crate) use self::limits::ComputedLimits;
@@ -104,6 +105,18 @@ pub(crate) fn rewrite_expressions(
         }
     })?
     .map_data(LogicalPlan::recompute_schema)
+}
+
+/// The casts of an expression that is not part of a plan, by the clocks of the session's zone. In
+/// UTC, DataFusion's own casts are right.
+///
+/// # Errors
+/// If the types of the expression are unknown.
+pub fn in_session_zone(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
+    if is_utc() {
+        return Ok(expr);
+    }
+    expr.transform_up(|expr| rewrite(expr, schema)).map(|transformed| transformed.data)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {

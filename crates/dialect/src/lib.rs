@@ -20,7 +20,7 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use analyze::with_operand_types;
+pub use analyze::{in_session_zone, with_operand_types};
 pub use clock_literal::depends_on_clock;
 
 use crate::overrides::replace;

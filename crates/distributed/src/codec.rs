@@ -20,6 +20,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use thalweg_execution::parameter_values::value_of_run;
+use thalweg_formats::text::style;
 use thalweg_protocol::cluster as wire;
 use thalweg_protocol::cluster::expression::Kind;
 use thalweg_protocol::cluster::unary::Operator as UnaryOperator;
@@ -307,15 +308,28 @@ fn unfit(error: DataFusionError) -> Error {
     Error::internal("a literal cannot travel").with_source(error)
 }
 
-/// True if a function is the same on all nodes, and depends on nothing but its arguments.
+/// Functions of numbers, on which no session's style of values has an effect.
+const STYLELESS: [&str; 2] = ["float_", "integer_"];
+
+/// True if a function is the same on all nodes, and depends on nothing but its arguments. Workers
+/// read and write values in the default style, so other functions stay here in sessions that have
+/// another one.
 pub(crate) fn is_known_call(call: &ScalarFunctionExpr) -> bool {
+    let name = call.fun().name();
+    let is_styleless = || STYLELESS.iter().any(|prefix| name.starts_with(prefix));
+    if style::current().is_some() && !is_styleless() {
+        return false;
+    }
     let known = KNOWN.scalar_functions().get(call.fun().name());
     known.is_some_and(|known| known.as_ref() == call.fun())
         && call.fun().signature().volatility == Volatility::Immutable
 }
 
-/// True if an aggregate function is the same on all nodes.
+/// True if an aggregate function is the same on all nodes. Those of JSON write values as text.
 pub(crate) fn is_known_aggregate(function: &AggregateUDF) -> bool {
+    if style::current().is_some() && function.name().contains("json") {
+        return false;
+    }
     KNOWN.aggregate_functions().get(function.name()).is_some_and(|known| known.as_ref() == function)
 }
 

@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::Stream;
+use thalweg_formats::text::style;
 use thalweg_runtime::{sleep, spawn, spawn_blocking};
 use thalweg_types::{Error, Result, SqlState};
 use tokio::sync::watch;
@@ -231,7 +232,9 @@ pub async fn on_own_thread<T: Send + 'static>(
 ) -> Result<T> {
     let wanted = Wanted(Arc::default());
     let is_unwanted = Arc::clone(&wanted.0);
-    let done = spawn_blocking(move || work(&is_unwanted)).await;
+    let style = style::current();
+    let in_style = move || style::within(style.as_ref(), || work(&is_unwanted));
+    let done = spawn_blocking(in_style).await;
     done.map_err(|died| Error::internal("the statement broke down").with_source(died))
 }
 

@@ -14,10 +14,11 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::calendar::{
     Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month, is_infinite,
 };
-use thalweg_values::cast::{Manner, convert, is_text, rounded};
+use thalweg_values::cast::{Manner, convert, is_text, rounded, stored_micros};
 use thalweg_values::date_pattern::Pattern;
 use thalweg_values::number_pattern;
 use thalweg_values::scalar_function::Function;
+use thalweg_values::zone::{Zone, session_zone};
 
 use super::statement_time;
 
@@ -60,12 +61,22 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions
 }
 
-/// Any kind of moment, in microseconds since 1970 in UTC.
-fn moments(column: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+/// Any kind of moment, in microseconds since 1970: one with a zone as the clocks of the session's
+/// zone show it.
+fn local_times(column: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     let field = Field::new("", column.data_type().clone(), true);
     let converted = convert(column, &field, &DataType::Timestamp, Manner::Explicit)?
         .ok_or_else(|| wrong_type(column.data_type()))?;
     Ok(converted.as_primitive::<TimestampMicrosecondType>().clone())
+}
+
+/// Any kind of moment, in microseconds since 1970 in UTC: one without a zone is a time of the
+/// session's zone.
+fn utc_moments(column: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+    let field = Field::new("", column.data_type().clone(), true);
+    let converted = convert(column, &field, &DataType::Timestamptz, Manner::Explicit)?;
+    let micros = converted.as_ref().and_then(stored_micros);
+    micros.ok_or_else(|| wrong_type(column.data_type()))?
 }
 
 fn texts(column: &ArrayRef) -> Result<ArrayRef> {
@@ -98,7 +109,13 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
     if matches!(given, ArrowType::Interval(_)) {
         return interval_to_char(&columns[0], patterns);
     }
-    let values = moments(&columns[0])?;
+    // A date is a moment here, as it is to PostgreSQL.
+    let is_zoned = !matches!(given, ArrowType::Timestamp(_, None));
+    let values = match is_zoned {
+        true => utc_moments(&columns[0])?,
+        false => local_times(&columns[0])?,
+    };
+    let zone = is_zoned.then(session_zone);
     let mut last: Option<(String, Pattern)> = None;
     let mut text = String::new();
     let written = pairs(&values, patterns).map(|pair| {
@@ -111,7 +128,13 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
         }
         text.clear();
         if let Some((_, pattern)) = &last {
-            pattern.write(micros, &mut text);
+            match &zone {
+                None => pattern.write(micros, None, &mut text),
+                Some(zone) => {
+                    let local = zone.local(micros).unwrap_or(micros);
+                    pattern.write(local, Some((zone, micros)), &mut text);
+                }
+            }
         }
         Some(text.clone())
     });
@@ -129,26 +152,38 @@ fn interval_to_char(column: &ArrayRef, patterns: &StringViewArray) -> Result<Arr
     Ok(Arc::new(written.collect::<Result<StringViewArray>>()?))
 }
 
-fn read_patterns(columns: &[ArrayRef]) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+/// The timestamps that texts contain by patterns, with `convert` applied to each timestamp and the
+/// offset of its zone.
+fn read_patterns(
+    columns: &[ArrayRef],
+    convert: impl Fn(i64, Option<i64>) -> Option<i64>,
+) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     let (values, patterns) = (texts(&columns[0])?, texts(&columns[1])?);
     let values = values.as_string_view().iter();
     let read = values.zip(patterns.as_string_view()).map(|(text, pattern)| {
         let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };
         let read = Pattern::new(pattern).read(text);
-        read.map(Some).map_err(|refusal| refusal.into_error("timestamp", text))
+        let (local, offset) = read.map_err(|refusal| refusal.into_error("timestamp", text))?;
+        convert(local, offset).map(Some).ok_or_else(out_of_range)
     });
     read.collect()
 }
 
 fn to_date(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let micros = read_patterns(columns)?;
+    let micros = read_patterns(columns, |local, _| Some(local))?;
     Ok(Arc::new(micros.unary::<_, Date32Type>(|at| at.div_euclid(MICROS_PER_DAY) as i32)))
 }
 
 /// From a pattern, or from the seconds since 1970.
 fn to_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let micros = match columns {
-        [_, _] => read_patterns(columns)?,
+        [_, _] => {
+            let zone = session_zone();
+            read_patterns(columns, |local, offset| match offset {
+                Some(minutes) => local.checked_sub(minutes * 60 * MICROS_PER_SECOND),
+                None => zone.utc(local),
+            })?
+        }
         [seconds] if seconds.data_type().is_numeric() => {
             let field = Field::new("", seconds.data_type().clone(), true);
             let seconds = convert(seconds, &field, &DataType::Float8, Manner::Explicit)?
@@ -159,7 +194,7 @@ fn to_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
                 if micros.abs() < 9.2e18 { Ok(micros as i64) } else { Err(out_of_range()) }
             })?
         }
-        [moment] => moments(moment)?,
+        [moment] => utc_moments(moment)?,
         _ => return Err(Error::internal("to_timestamp takes one or two arguments")),
     };
     Ok(Arc::new(micros.with_data_type(timestamptz())))
@@ -191,13 +226,21 @@ fn age(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let [later, earlier] = columns else {
         return Err(Error::unsupported("age of one moment, as counted from today"));
     };
-    let (later, earlier) = (moments(later)?, moments(earlier)?);
+    let is_zoned =
+        columns.iter().any(|column| matches!(column.data_type(), ArrowType::Timestamp(_, Some(_))));
+    let zone = if is_zoned { session_zone() } else { Zone::UTC };
+    let (later, earlier) = match is_zoned {
+        true => (utc_moments(later)?, utc_moments(earlier)?),
+        false => (local_times(later)?, local_times(earlier)?),
+    };
     let ages = later.iter().zip(&earlier).map(|(later, earlier)| {
         let (later, earlier) = (later?, earlier?);
+        let local = |at: i64| zone.local(at).unwrap_or(at);
         Some(match later >= earlier {
-            true => span(later, earlier),
+            true => span(local(later), local(earlier)),
             false => {
-                let IntervalMonthDayNano { months, days, nanoseconds } = span(earlier, later);
+                let backwards = span(local(earlier), local(later));
+                let IntervalMonthDayNano { months, days, nanoseconds } = backwards;
                 IntervalMonthDayNano::new(-months, -days, -nanoseconds)
             }
         })

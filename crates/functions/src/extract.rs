@@ -20,6 +20,7 @@ use thalweg_values::date_pattern::Clock;
 use thalweg_values::errors::external;
 use thalweg_values::scalar_function::Function;
 use thalweg_values::types;
+use thalweg_values::zone::{Zone, session_zone};
 
 const MICROS_PER_HOUR: i64 = 3_600 * MICROS_PER_SECOND;
 /// The day 0 of Julian day numbers is so long before 1970.
@@ -72,6 +73,8 @@ enum Unit {
     Epoch,
     Julian,
     Timezone,
+    TimezoneHour,
+    TimezoneMinute,
 }
 
 impl Unit {
@@ -97,7 +100,9 @@ impl Unit {
             "millennium" | "millennia" | "millenium" | "mil" => Unit::Millennium,
             "epoch" => Unit::Epoch,
             "julian" => Unit::Julian,
-            "timezone" | "timezone_hour" | "timezone_minute" => Unit::Timezone,
+            "timezone" => Unit::Timezone,
+            "timezone_hour" => Unit::TimezoneHour,
+            "timezone_minute" => Unit::TimezoneMinute,
             _ => {
                 return Err(Error::new(
                     SqlState::INVALID_PARAMETER_VALUE,
@@ -122,6 +127,8 @@ impl Unit {
         match self {
             Unit::DayOfWeek => "dow".to_owned(),
             Unit::IsoDayOfWeek => "isodow".to_owned(),
+            Unit::TimezoneHour => "timezone_hour".to_owned(),
+            Unit::TimezoneMinute => "timezone_minute".to_owned(),
             Unit::DayOfYear => "doy".to_owned(),
             other => format!("{other:?}").to_ascii_lowercase(),
         }
@@ -133,6 +140,8 @@ impl Unit {
 enum Source {
     Date,
     Time,
+    /// Without a zone.
+    Timestamp,
     Moment,
     Interval,
 }
@@ -143,8 +152,9 @@ impl Source {
             ArrowType::Date32 | ArrowType::Date64 => Source::Date,
             ArrowType::Time32(_) | ArrowType::Time64(_) => Source::Time,
             ArrowType::Interval(_) | ArrowType::Duration(_) => Source::Interval,
-            ArrowType::Timestamp(_, _) | ArrowType::Null => Source::Moment,
-            text if is_text(text) => Source::Moment,
+            ArrowType::Timestamp(_, None) => Source::Timestamp,
+            ArrowType::Timestamp(_, Some(_)) | ArrowType::Null => Source::Moment,
+            text if is_text(text) => Source::Timestamp,
             _ => return None,
         })
     }
@@ -153,7 +163,8 @@ impl Source {
         match self {
             Source::Date => DataType::Date,
             Source::Time => DataType::Time,
-            Source::Moment => DataType::Timestamp,
+            Source::Timestamp => DataType::Timestamp,
+            Source::Moment => DataType::Timestamptz,
             Source::Interval => DataType::Interval,
         }
     }
@@ -191,13 +202,23 @@ fn value_of(unit: Unit, source: Source, column: &ArrayRef) -> Result<Vec<Option<
             let times = values.as_primitive::<Time64MicrosecondType>().iter();
             each(times, |micros| of_time(unit, micros), unsupported)
         }
-        Source::Moment => {
+        Source::Timestamp => {
             let moments = values.as_primitive::<TimestampMicrosecondType>().iter();
             let moments = moments.map(|micros| micros.filter(|micros| !is_infinite(*micros)));
             if unit == Unit::Julian {
                 return Ok(moments.map(|micros| micros.map(julian)).collect());
             }
             each(moments, |micros| of_moment(unit, micros), unsupported)
+        }
+        Source::Moment => {
+            let zone = session_zone();
+            let moments = values.as_primitive::<TimestampMicrosecondType>().iter();
+            let moments = moments.map(|micros| micros.filter(|micros| !is_infinite(*micros)));
+            if unit == Unit::Julian {
+                let local = |micros| zone.local(micros).unwrap_or(micros);
+                return Ok(moments.map(|micros| micros.map(|at| julian(local(at)))).collect());
+            }
+            each(moments, |micros| of_zoned(unit, &zone, micros), unsupported)
         }
         Source::Interval => {
             let intervals = values.as_primitive::<IntervalMonthDayNanoType>().iter();
@@ -237,7 +258,9 @@ fn of_date(unit: Unit, days: i64) -> Option<i64> {
         | Unit::Second
         | Unit::Minute
         | Unit::Hour
-        | Unit::Timezone => None,
+        | Unit::Timezone
+        | Unit::TimezoneHour
+        | Unit::TimezoneMinute => None,
         unit => of_moment(unit, days * MICROS_PER_DAY),
     }
 }
@@ -277,8 +300,20 @@ fn of_moment(unit: Unit, micros: i64) -> Option<i64> {
         Unit::Millennium => error_text((year + 999).div_euclid(1_000)),
         Unit::Epoch => micros,
         Unit::Julian => clock.days + JULIAN_OF_1970,
-        Unit::Timezone => 0,
+        // Timestamps without a zone have no offset.
+        Unit::Timezone | Unit::TimezoneHour | Unit::TimezoneMinute => return None,
     })
+}
+
+/// A part of a moment by the clocks of a zone.
+fn of_zoned(unit: Unit, zone: &Zone, micros: i64) -> Option<i64> {
+    match unit {
+        Unit::Epoch => Some(micros),
+        Unit::Timezone => Some(zone.offset_at_utc(micros)),
+        Unit::TimezoneHour => Some(zone.offset_at_utc(micros) / 3_600),
+        Unit::TimezoneMinute => Some(zone.offset_at_utc(micros) / 60 % 60),
+        unit => of_moment(unit, zone.local(micros).unwrap_or(micros)),
+    }
 }
 
 /// The Julian day with its fraction, as a whole number at [`JULIAN_SCALE`].

@@ -15,7 +15,7 @@ use thalweg_values::calendar::{
 };
 use thalweg_values::scalar_function::{Compute, Function};
 use thalweg_values::types::arrow_type;
-use thalweg_values::zone::Zone;
+use thalweg_values::zone::{Zone, session_zone, utc};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let (int, float, text) = (ArrowType::Int64, ArrowType::Float64, ArrowType::Utf8View);
@@ -137,13 +137,14 @@ fn make_timestamp(columns: &[ArrayRef]) -> Result<ArrayRef> {
 
 fn make_timestamptz(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let parts = Parts { columns };
+    let session_zone = session_zone();
     let made = parts.make(|row| {
         let local = parts.local_moment(row)?;
         let zone = match columns.get(6) {
             Some(zones) => Zone::of_argument(zones.as_string_view().value(row))?,
-            None => Zone::Fixed(0),
+            None => session_zone.clone(),
         };
-        Ok(local - zone.offset_at_local(local) * MICROS_PER_SECOND)
+        utc(&zone, local)
     })?;
     let made = made.into_iter().collect::<PrimitiveArray<TimestampMicrosecondType>>();
     Ok(Arc::new(made.with_data_type(arrow_type(&DataType::Timestamptz))))

@@ -13,13 +13,15 @@ use arrow::datatypes::{
 };
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_values::arithmetic::add_to_moment;
 use thalweg_values::arithmetic::numeric::decimal_of;
-use thalweg_values::calendar::{Civil, MICROS_PER_DAY, days_in_month};
+use thalweg_values::calendar::MICROS_PER_DAY;
 use thalweg_values::cast::{Manner, convert, is_text};
 use thalweg_values::errors::external;
 use thalweg_values::scalar_function::Function;
 use thalweg_values::statement_control::{check_cancelled, check_value};
 use thalweg_values::types::{arrow_type, display_name};
+use thalweg_values::zone::{Zone, session_zone};
 
 /// Maximum number of items that all series of one batch have together: they lie in memory.
 pub(super) const ITEMS_MAX: usize = 100_000_000;
@@ -198,13 +200,24 @@ fn moment_columns(columns: &[ArrayRef]) -> Result<MomentColumns> {
         };
         converted.ok_or_else(|| undefined(&types()))
     };
-    let (starts, ends) = (converted(0, DataType::Timestamp)?, converted(1, DataType::Timestamp)?);
+    let types: Vec<ArrowType> = columns.iter().map(|column| column.data_type().clone()).collect();
+    let is_zoned = matches!(item_type(&types)?, ArrowType::Timestamp(_, Some(_)));
+    let moment = if is_zoned { DataType::Timestamptz } else { DataType::Timestamp };
+    let (starts, ends) = (converted(0, moment.clone())?, converted(1, moment)?);
     let steps = converted(2, DataType::Interval)?;
     Ok((
         starts.as_primitive::<TimestampMicrosecondType>().clone(),
         ends.as_primitive::<TimestampMicrosecondType>().clone(),
         steps.as_primitive::<IntervalMonthDayNanoType>().clone(),
     ))
+}
+
+/// The zone whose clocks count the days of a series of such items.
+fn zone_of(item: &ArrowType) -> Zone {
+    match item {
+        ArrowType::Timestamp(_, Some(_)) => session_zone(),
+        _ => Zone::UTC,
+    }
 }
 
 fn moments(columns: &[ArrayRef], item: ArrowType) -> Result<ArrayRef> {
@@ -215,7 +228,8 @@ fn moments(columns: &[ArrayRef], item: ArrowType) -> Result<ArrayRef> {
         let is_valid = starts.is_valid(row) && ends.is_valid(row) && steps.is_valid(row);
         valid.push(is_valid);
         if is_valid {
-            let mut moments = Moments::new(starts.value(row), ends.value(row), steps.value(row))?;
+            let (start, end, step) = (starts.value(row), ends.value(row), steps.value(row));
+            let mut moments = Moments::new(start, end, step, zone_of(&item))?;
             while let Some(moment) = moments.next()? {
                 look(&items)?;
                 items.push(moment);
@@ -228,19 +242,21 @@ fn moments(columns: &[ArrayRef], item: ArrowType) -> Result<ArrayRef> {
 }
 
 /// Moments an interval apart.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Moments {
     next: i64,
     end: i64,
     step: IntervalMonthDayNano,
     is_forward: bool,
+    /// The zone whose clocks decide how long a day is.
+    zone: Zone,
 }
 
 impl Moments {
-    fn new(start: i64, end: i64, step: IntervalMonthDayNano) -> Result<Moments> {
+    fn new(start: i64, end: i64, step: IntervalMonthDayNano, zone: Zone) -> Result<Moments> {
         match length(step) {
             0 => Err(zero_step()),
-            length => Ok(Moments { next: start, end, step, is_forward: length > 0 }),
+            length => Ok(Moments { next: start, end, step, is_forward: length > 0, zone }),
         }
     }
 
@@ -249,7 +265,7 @@ impl Moments {
         if if self.is_forward { moment > self.end } else { moment < self.end } {
             return Ok(None);
         }
-        self.next = later(moment, self.step)
+        self.next = add_to_moment(moment, self.step, &self.zone)
             .ok_or_else(|| Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range"))?;
         Ok(Some(moment))
     }
@@ -315,7 +331,8 @@ impl Series {
                 if starts.is_null(0) || ends.is_null(0) || steps.is_null(0) {
                     return Ok(None);
                 }
-                Bounds::Moments(Moments::new(starts.value(0), ends.value(0), steps.value(0))?)
+                let (start, end, step) = (starts.value(0), ends.value(0), steps.value(0));
+                Bounds::Moments(Moments::new(start, end, step, zone_of(&item))?)
             }
             _ => {
                 let value = number_columns(columns, &item)?;
@@ -361,15 +378,4 @@ impl Series {
 fn length(step: IntervalMonthDayNano) -> i128 {
     let days = i128::from(step.months) * 30 + i128::from(step.days);
     days * i128::from(MICROS_PER_DAY) + i128::from(step.nanoseconds / 1_000)
-}
-
-/// Adds months first, up to the last day of the month at most, then days, then the time.
-fn later(moment: i64, step: IntervalMonthDayNano) -> Option<i64> {
-    let (days, clock) = (moment.div_euclid(MICROS_PER_DAY), moment.rem_euclid(MICROS_PER_DAY));
-    let Civil { year, month, day } = Civil::from_days(days);
-    let months = year * 12 + i64::from(month) - 1 + i64::from(step.months);
-    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u32 + 1);
-    let day = day.min(days_in_month(year, month));
-    let days = Civil { year, month, day }.to_days() + i64::from(step.days);
-    days.checked_mul(MICROS_PER_DAY)?.checked_add(clock)?.checked_add(step.nanoseconds / 1_000)
 }

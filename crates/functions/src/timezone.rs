@@ -8,12 +8,12 @@ use arrow::datatypes::{
 };
 use datafusion::common::{Result as PlanResult, exec_err};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
-use thalweg_types::{DataType, Error, Result, SqlState};
-use thalweg_values::calendar::{MICROS_PER_SECOND, is_infinite};
-use thalweg_values::cast::{Manner, convert, is_text, to_text};
+use thalweg_types::{DataType, Error, Result};
+use thalweg_values::calendar::is_infinite;
+use thalweg_values::cast::{Manner, convert, is_text, stored_micros, to_text};
 use thalweg_values::scalar_function::Function;
 use thalweg_values::types::arrow_type;
-use thalweg_values::zone::Zone;
+use thalweg_values::zone::{Zone, local, utc};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let timezone = Function::signed("timezone", TypeSignature::Any(2), ArrowType::Null, timezone)
@@ -44,34 +44,31 @@ fn timezone(columns: &[ArrayRef]) -> Result<ArrayRef> {
             return Ok(Some(value));
         }
         let zone = match &last {
-            Some((at, zone)) if zones.same(*at, row) => *zone,
+            Some((at, zone)) if zones.same(*at, row) => zone.clone(),
             _ => zones.at(row)?,
         };
-        last = Some((row, zone));
-        let shift = match to_moment {
-            true => -zone.offset_at_local(value),
-            false => zone.offset_at_utc(value),
+        let converted = match to_moment {
+            true => utc(&zone, value),
+            false => local(&zone, value),
         };
-        value
-            .checked_add(shift * MICROS_PER_SECOND)
-            .map(Some)
-            .ok_or_else(|| Error::new(SqlState::DATETIME_OVERFLOW, "timestamp out of range"))
+        last = Some((row, zone));
+        converted.map(Some)
     });
     let converted = converted.collect::<Result<PrimitiveArray<TimestampMicrosecondType>>>()?;
     let target = if to_moment { DataType::Timestamptz } else { DataType::Timestamp };
     Ok(Arc::new(converted.with_data_type(arrow_type(&target))))
 }
 
-/// Microseconds since 1970; a date is midnight of the session's zone.
+/// Microseconds since 1970. A date is midnight of the session's zone.
 fn moments(column: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     let field = Field::new("", column.data_type().clone(), true);
-    let target = match is_text(column.data_type()) {
-        true => DataType::Timestamptz,
-        false => DataType::Timestamp,
+    let target = match column.data_type() {
+        ArrowType::Timestamp(_, None) => DataType::Timestamp,
+        _ => DataType::Timestamptz,
     };
-    let converted = convert(column, &field, &target, Manner::Explicit)?
-        .ok_or_else(|| Error::internal(format!("{} is no moment", column.data_type())))?;
-    Ok(converted.as_primitive::<TimestampMicrosecondType>().clone())
+    let converted = convert(column, &field, &target, Manner::Explicit)?;
+    let micros = converted.as_ref().and_then(stored_micros);
+    micros.ok_or_else(|| Error::internal(format!("{} is no moment", column.data_type())))?
 }
 
 /// Zones as names or as intervals.

@@ -14,7 +14,7 @@ use thalweg_values::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, is_infi
 use thalweg_values::cast::{Manner, convert, is_text, to_text};
 use thalweg_values::scalar_function::Function;
 use thalweg_values::types::arrow_type;
-use thalweg_values::zone::Zone;
+use thalweg_values::zone::{Zone, current_zone};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let lengths = TypeSignature::OneOf(vec![TypeSignature::Any(2), TypeSignature::Any(3)]);
@@ -97,6 +97,20 @@ impl Unit {
         days * MICROS_PER_DAY
     }
 
+    /// Like [`moment`](Self::moment), by the clocks of a zone.
+    fn moment_in(self, zone: &Zone, micros: i64) -> i64 {
+        if is_infinite(micros) {
+            return micros;
+        }
+        let offset = zone.offset_at_utc(micros) * MICROS_PER_SECOND;
+        let local = self.moment(micros.saturating_add(offset));
+        match self {
+            // Within a day the offset stays: an hour that the clocks show twice is two hours.
+            Unit::Clock(_) => local - offset,
+            _ => local - zone.offset_at_local(local) * MICROS_PER_SECOND,
+        }
+    }
+
     fn interval(self, interval: IntervalMonthDayNano) -> Result<IntervalMonthDayNano> {
         let IntervalMonthDayNano { months, days, nanoseconds } = interval;
         Ok(match self {
@@ -164,30 +178,22 @@ fn truncate(columns: &[ArrayRef]) -> Result<ArrayRef> {
         let truncated = truncated.collect::<Result<PrimitiveArray<IntervalMonthDayNanoType>>>()?;
         return Ok(Arc::new(truncated));
     }
-    let values = converted(if is_text(columns[1].data_type()) {
-        DataType::Timestamptz
-    } else {
-        DataType::Timestamp
-    })?;
+    let is_zoned = matches!(target, ArrowType::Timestamp(_, Some(_)));
+    let values = converted(if is_zoned { DataType::Timestamptz } else { DataType::Timestamp })?;
     let zones = columns.get(2).map(to_text).transpose()?;
+    let session_zone = current_zone().filter(|_| is_zoned);
     let values = values.as_primitive::<TimestampMicrosecondType>().iter().enumerate();
     let truncated = values.map(|(row, value)| {
         let (Some(unit), Some(value)) = (unit_at(row)?, value) else { return Ok(None) };
-        let Some(zones) = &zones else { return Ok(Some(unit.moment(value))) };
-        if zones.is_null(row) {
-            return Ok(None);
+        match (&zones, &session_zone) {
+            (None, None) => Ok(Some(unit.moment(value))),
+            (None, Some(zone)) => Ok(Some(unit.moment_in(zone, value))),
+            (Some(zones), _) if zones.is_null(row) => Ok(None),
+            (Some(zones), _) => {
+                let zone = Zone::of_zone_argument(zones.as_string_view().value(row))?;
+                Ok(Some(unit.moment_in(&zone, value)))
+            }
         }
-        if is_infinite(value) {
-            return Ok(Some(value));
-        }
-        let zone = Zone::of_zone_argument(zones.as_string_view().value(row))?;
-        let offset = zone.offset_at_utc(value) * MICROS_PER_SECOND;
-        let local = unit.moment(value + offset);
-        // Within a day the offset stays: an hour that the clocks show twice is two hours.
-        if let Unit::Clock(_) = unit {
-            return Ok(Some(local - offset));
-        }
-        Ok(Some(local - zone.offset_at_local(local) * MICROS_PER_SECOND))
     });
     let truncated = truncated.collect::<Result<PrimitiveArray<TimestampMicrosecondType>>>()?;
     Ok(Arc::new(truncated.with_data_type(target)))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use thalweg::{Copy, Database, Error, Outcome, Session, SqlState, Tag};
 use thalweg_env::{Clock as _, RealClock};
+use thalweg_formats::text::style::Styled;
 
 use crate::config::Format;
 use crate::print::error::{ErrorStyle, render};
@@ -284,9 +285,11 @@ async fn print_outcome(
     if let Some(rows) = outcome.rows {
         if view.format == Format::Table {
             let style = view.table_style(statement.expanded, output.is_terminal());
-            results::print_table(&outcome.schema, rows, style, output).await?;
+            let printed = results::print_table(&outcome.schema, rows, style, output);
+            Styled::new(outcome.style.clone(), Box::pin(printed)).await?;
         } else {
-            results::write_rows(&outcome.schema, rows, view.format, output).await?;
+            let written = results::write_rows(&outcome.schema, rows, view.format, output);
+            Styled::new(outcome.style.clone(), Box::pin(written)).await?;
         }
     }
     let tag_says_more = !has_rows || !matches!(outcome.tag, Tag::Select);

@@ -1,8 +1,11 @@
 //! `COPY … FROM STDIN`: rows that the client sends.
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use thalweg_execution::cancel::Timer;
+use thalweg_formats::text::style::{self, SessionStyle};
 use thalweg_formats::{CopyDecoder, ReadOptions};
 use thalweg_types::{Error, Result, RowId, SqlState};
 
@@ -20,6 +23,8 @@ pub struct CopyIn {
     loader: Loader,
     /// The statement's time-out, which also runs while the rows arrive.
     timer: Option<Timer>,
+    /// The style in which values are read from text.
+    style: Option<Arc<SessionStyle>>,
 }
 
 impl CopyIn {
@@ -33,7 +38,7 @@ impl CopyIn {
     ) -> CopyIn {
         let loader = Loader::new(database.clone(), target.schema().clone());
         let loader = if goes_ahead { loader.going_ahead() } else { loader };
-        CopyIn { target, schema, options, shaper, loader, timer: None }
+        CopyIn { target, schema, options, shaper, loader, timer: None, style: style::current() }
     }
 
     /// Keeps the timer that cancels the statement, for as long as rows may come.
@@ -51,6 +56,12 @@ impl CopyIn {
     #[must_use]
     pub fn options(&self) -> &ReadOptions {
         &self.options
+    }
+
+    /// The style in which the client's bytes have to be decoded; `None` is the default one.
+    #[must_use]
+    pub fn style(&self) -> Option<Arc<SessionStyle>> {
+        self.style.clone()
     }
 
     /// Decoder of the client's bytes.
@@ -74,6 +85,7 @@ impl CopyIn {
     /// # Errors
     /// The first value that does not fit its column, or constraint that does not hold.
     pub fn push(&mut self, rows: &RecordBatch) -> Result<()> {
+        let _style = style::enter(self.style.clone());
         self.loader.push(self.shaper.shape(rows)?)
     }
 

@@ -2,12 +2,14 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use futures::Stream;
 use thalweg_execution::row_forms::EncodedStream;
 use thalweg_formats::WriteOptions;
+use thalweg_formats::text::style::SessionStyle;
 use thalweg_types::{Result, SqlState};
 
 use crate::copy_in::CopyIn;
@@ -29,6 +31,8 @@ pub struct Outcome {
     pub copy: Option<Copy>,
     /// Remarks for the user, for example that an object existed already.
     pub notices: Vec<Notice>,
+    /// The style in which the session writes the rows as text; `None` is the default one.
+    pub style: Option<Arc<SessionStyle>>,
     /// Rows that were sent to workers. The commit of the statement finishes them.
     pub(crate) ahead: Option<Box<dyn Load>>,
 }
@@ -106,6 +110,7 @@ impl Outcome {
             tag,
             copy: None,
             notices: Vec::new(),
+            style: None,
             ahead: None,
         }
     }

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut, visit_expressions,
     visit_expressions_mut,
 };
-use thalweg_formats::text::format_value;
+use thalweg_formats::text::ValueFormatter;
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::types::sql_name;
 
@@ -165,8 +165,9 @@ pub(crate) fn literal(value: Option<&ScalarValue>, field: &Field) -> Result<Expr
         let array = value.to_array().map_err(|error| {
             Error::internal("the value of a parameter cannot be read").with_source(error)
         })?;
+        // The text is read again, whatever the session's style.
         let mut text = String::new();
-        format_value(&array, 0, &mut text)?;
+        ValueFormatter::of_session(&array, None)?.format(0, &mut text);
         **expr = Expr::Value(Value::SingleQuotedString(text).into());
     }
     Ok(cast)

@@ -8,6 +8,7 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Expr;
 use thalweg_dialect::parse::Parsed;
+use thalweg_formats::text::style::SessionStyle;
 use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
 
@@ -15,7 +16,7 @@ use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
 use crate::point::Point;
 use crate::session::{TransactionStatus, in_failed_block};
-use crate::statement::{self, Description};
+use crate::statement::{self, Description, Settings};
 
 /// A statement with parameters. Clones are cheap.
 #[derive(Clone)]
@@ -43,6 +44,8 @@ pub(crate) struct Resolution {
     pub(crate) search_path: Option<Arc<str>>,
     /// The current role, whose namespace may be on the path.
     pub(crate) role: Option<RoleId>,
+    /// The style in which constants were read.
+    pub(crate) style: Option<Arc<SessionStyle>>,
 }
 
 impl Prepared {
@@ -104,9 +107,11 @@ impl Prepared {
     }
 
     /// The point statement, if its names still mean what they meant when it was prepared.
-    pub(crate) fn point_for(&self, search_path: Option<&str>, role: RoleId) -> Option<&Point> {
-        let Resolution { search_path: path, role: of_role } = &self.inner.resolution;
-        let is_same = path.as_deref() == search_path && *of_role == Some(role);
+    pub(crate) fn point_for(&self, settings: &Settings) -> Option<&Point> {
+        let Resolution { search_path, role, style } = &self.inner.resolution;
+        let is_same = search_path.as_ref() == settings.search_path()
+            && *role == Some(settings.identity.current)
+            && style.as_ref() == settings.style();
         self.inner.point.as_deref().filter(|_| is_same)
     }
 

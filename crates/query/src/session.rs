@@ -25,6 +25,7 @@ use thalweg_execution::panics::caught;
 use thalweg_execution::planning::is_long;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::with_room_for;
+use thalweg_formats::text::style::{SessionStyle, Styled};
 use thalweg_txn::{LockOwner, Transaction};
 use thalweg_types::{DataType, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::Semaphore;
@@ -193,6 +194,13 @@ impl Session {
         self.settings.get(name).or_else(of_role)
     }
 
+    /// The style in which the session reads values from text and writes them; `None` is the default
+    /// one.
+    #[must_use]
+    pub fn style(&self) -> Option<Arc<SessionStyle>> {
+        self.settings.style().cloned()
+    }
+
     /// The role that the session was opened for, or its replacement.
     #[must_use]
     pub fn user(&self) -> String {
@@ -252,7 +260,7 @@ impl Session {
         sql: &'a str,
         declared: &'a [Option<DataType>],
     ) -> BoxFuture<'a, Result<Prepared>> {
-        Box::pin(async {
+        in_style(self.style(), async {
             self.cancels.begin();
             let work = async {
                 let _timer = self.statement_timer();
@@ -297,7 +305,7 @@ impl Session {
     /// # Errors
     /// The given one, or the reason why the rows could not be added: then none was.
     pub fn finish_copy(&mut self, copy: Result<CopyIn>) -> BoxFuture<'_, Result<Outcome>> {
-        Box::pin(async {
+        in_style(self.style(), async {
             let outcome = caught(async { self.add_copied(copy?).await }).await;
             self.note_failure(outcome)
         })
@@ -433,6 +441,7 @@ impl Session {
                         let resolution = Resolution {
                             search_path: execution.settings.search_path().cloned(),
                             role: Some(execution.settings.identity.current),
+                            style: execution.settings.style().cloned(),
                         };
                         Ok(Prepared::new(parsed, &text, description).with_point(point, resolution))
                     })
@@ -662,6 +671,18 @@ impl Session {
             };
             patience.wait_for_commit(&database, committing).await
         }
+    }
+}
+
+/// Work in a session's style of values.
+fn in_style<'a, T: 'a>(
+    style: Option<Arc<SessionStyle>>,
+    work: impl Future<Output = T> + Send + 'a,
+) -> BoxFuture<'a, T> {
+    let work = Box::pin(work);
+    match style {
+        None => work,
+        style => Box::pin(Styled::new(style, work)),
     }
 }
 

@@ -27,6 +27,7 @@ mod sequence;
 mod session_commands;
 mod settings;
 mod storage_parameters;
+mod stored_moments;
 mod target;
 mod update;
 mod writes;

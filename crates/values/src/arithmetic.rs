@@ -20,7 +20,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator, ScalarUDF};
 use self::float::{FloatDivision, FloatNegation};
 use self::integer::{IntegerArithmetic, IntegerOperator};
 pub use self::plan::TypedOperators;
-pub use self::temporal::scale as scale_interval;
+pub use self::temporal::{add_to_moment, scale as scale_interval};
 
 static INTEGER_OPERATORS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
     [

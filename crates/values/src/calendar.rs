@@ -2,9 +2,10 @@
 //!
 //! The calendar is the proleptic Gregorian one. Days count from 1970-01-01, times in microseconds.
 
+use thalweg_formats::text::zone::{InvalidOffset, parse_offset};
 use thalweg_types::{Error, SqlState};
 
-use crate::zone::Zone;
+use crate::zone::{Zone, current_zone, session_zone};
 
 /// Microseconds of a second.
 pub const MICROS_PER_SECOND: i64 = 1_000_000;
@@ -121,9 +122,14 @@ impl Moment {
         self.days?.checked_mul(MICROS_PER_DAY)?.checked_add(self.micros)
     }
 
-    /// Microseconds since 1970 in UTC, which a text without an offset is taken to mean.
+    /// Microseconds since 1970 in UTC. A text without an offset is a time of the session's zone.
     pub fn utc_micros(self) -> Option<i64> {
-        self.local_micros()?.checked_sub(self.offset.unwrap_or(0) * MICROS_PER_SECOND)
+        let local = self.local_micros()?;
+        let offset = match self.offset {
+            Some(offset) => offset,
+            None => current_zone().map_or(0, |zone| zone.offset_at_local(local)),
+        };
+        local.checked_sub(offset * MICROS_PER_SECOND)
     }
 }
 
@@ -186,14 +192,17 @@ impl ClockWord<'_> {
         }
     }
 
-    /// The day and time that the word means if the clock shows `now`, in microseconds since 1970.
+    /// The day and time that the word means at the moment `now`, in microseconds since 1970 in UTC,
+    /// by the clocks of the session's zone.
     pub fn at(self, now: i64) -> Result<Moment, Refusal> {
-        let today = now.div_euclid(MICROS_PER_DAY);
+        let offset = session_zone().offset_at_utc(now);
+        let local = now + offset * MICROS_PER_SECOND;
+        let today = local.div_euclid(MICROS_PER_DAY);
         match self {
             ClockWord::Now => Ok(Moment {
                 days: Some(today),
-                micros: now.rem_euclid(MICROS_PER_DAY),
-                offset: Some(0),
+                micros: local.rem_euclid(MICROS_PER_DAY),
+                offset: Some(offset),
             }),
             ClockWord::Day(shift, rest) => on_day(today + shift, rest),
         }
@@ -280,7 +289,12 @@ fn parse_time(text: &str) -> Result<(i64, Option<Zone>), Refusal> {
     }
     let zone = match rest.chars().next() {
         None => None,
-        Some('+' | '-') => Some(Zone::Fixed(parse_offset(rest)?)),
+        Some('+' | '-') => {
+            Some(Zone::Fixed(parse_offset(rest).map_err(|invalid| match invalid {
+                InvalidOffset::Syntax => Refusal::Syntax,
+                InvalidOffset::Range => Refusal::Field,
+            })?))
+        }
         Some(_) => Some(Zone::named(rest).ok_or(Refusal::Syntax)?),
     };
     Ok((micros, zone))
@@ -323,35 +337,6 @@ fn fraction_micros(digits: &str) -> Result<i64, Refusal> {
     micros *= 10_i64.pow(6 - kept.len() as u32);
     let round_up = digits.as_bytes().get(6).is_some_and(|digit| *digit >= b'5');
     Ok(micros + i64::from(round_up))
-}
-
-/// `+02`, `-0330`, `+05:30`.
-pub(crate) fn parse_offset(text: &str) -> Result<i64, Refusal> {
-    let (sign, digits) = match text.split_at_checked(1) {
-        Some(("+", digits)) => (1, digits),
-        Some(("-", digits)) => (-1, digits),
-        _ => return Err(Refusal::Syntax),
-    };
-    let digits: Vec<i64> = match digits.contains(':') {
-        true => digits.split(':').map(str::parse).collect::<Result<_, _>>(),
-        false => match digits.len() {
-            1 | 2 => digits.parse().map(|hours| vec![hours]),
-            4 if digits.is_ascii() => {
-                [&digits[..2], &digits[2..]].iter().map(|d| d.parse()).collect()
-            }
-            _ => return Err(Refusal::Syntax),
-        },
-    }
-    .map_err(|_| Refusal::Syntax)?;
-    let (hours, minutes) = match digits.as_slice() {
-        [hours] => (*hours, 0),
-        [hours, minutes] | [hours, minutes, 0] => (*hours, *minutes),
-        _ => return Err(Refusal::Syntax),
-    };
-    if hours > 15 || minutes > 59 {
-        return Err(Refusal::Field);
-    }
-    Ok(sign * (hours * 60 + minutes) * 60)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub use list::{
     DIMENSIONS_MAX, dimensions as array_dimensions, split as split_array, too_many_dimensions,
 };
 pub use output::to_text;
-pub use time::rounded;
+pub use time::{rounded, stored_micros};
 
 /// The purpose of a conversion, which decides what it allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

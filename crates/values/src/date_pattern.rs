@@ -7,6 +7,7 @@ use arrow::datatypes::IntervalMonthDayNano;
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, Refusal};
+use crate::zone::Zone;
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -195,15 +196,21 @@ impl Pattern {
         Pattern { parts }
     }
 
-    /// Writes a moment, given in microseconds since 1970 in UTC.
-    pub fn write(&self, micros: i64, text: &mut String) {
+    /// Writes a timestamp, given in microseconds since 1970. `zone` is the zone whose clocks show
+    /// it, and the moment in UTC.
+    pub fn write(&self, micros: i64, zone: Option<(&Zone, i64)>, text: &mut String) {
         let moment = Clock::at(micros);
         for part in &self.parts {
             match part {
                 Part::Literal(literal) => text.push_str(literal),
                 Part::Field { field, case, bare, ordinal } => {
                     let start = text.len();
-                    moment.write(*field, *case, *bare, text);
+                    match zone {
+                        Some((zone, utc)) if is_about_zone(*field) => {
+                            write_zone(*field, *case, zone, utc, text);
+                        }
+                        _ => moment.write(*field, *case, *bare, text),
+                    }
                     if let Some(case) = ordinal {
                         let suffix = ordinal_suffix(&text[start..], *case);
                         text.push_str(suffix);
@@ -273,8 +280,9 @@ impl Pattern {
         Ok(())
     }
 
-    /// Reads a moment, in microseconds since 1970.
-    pub fn read(&self, text: &str) -> std::result::Result<i64, Refusal> {
+    /// Reads a timestamp in microseconds since 1970, and the offset of its zone in minutes east of
+    /// Greenwich. `None` if the text has no offset.
+    pub fn read(&self, text: &str) -> std::result::Result<(i64, Option<i64>), Refusal> {
         let mut reading = Reading::default();
         let mut rest = text.trim_start();
         for (index, part) in self.parts.iter().enumerate() {
@@ -444,11 +452,33 @@ impl Clock {
             Field::Meridiem { dotted } => {
                 write_mark(["am", "pm", "a.m.", "p.m."], dotted, hour >= 12, case, text);
             }
-            Field::Zone => text.push_str(if case == Case::Lower { "utc" } else { "UTC" }),
+            // Only moments with a zone have one.
+            Field::Zone => {}
             Field::ZoneHours | Field::Offset => text.push_str("+00"),
             Field::ZoneMinutes => text.push_str("00"),
         }
     }
+}
+
+fn is_about_zone(field: Field) -> bool {
+    matches!(field, Field::Zone | Field::ZoneHours | Field::Offset | Field::ZoneMinutes)
+}
+
+/// The name of a zone at a moment, or a part of its offset.
+fn write_zone(field: Field, case: Case, zone: &Zone, utc: i64, text: &mut String) {
+    if let Field::Zone = field {
+        let mut name = String::new();
+        zone.push_abbreviation(utc, &mut name);
+        return text.push_str(&if case == Case::Lower { name.to_lowercase() } else { name });
+    }
+    let offset = zone.offset_at_utc(utc);
+    let sign = if offset < 0 { '-' } else { '+' };
+    let (hours, minutes) = (offset.abs() / 3_600, offset.abs() / 60 % 60);
+    let _ = match field {
+        Field::ZoneMinutes => write!(text, "{minutes:02}"),
+        Field::Offset if minutes != 0 => write!(text, "{sign}{hours:02}:{minutes:02}"),
+        _ => write!(text, "{sign}{hours:02}"),
+    };
 }
 
 /// One of two marks, with or without dots.
@@ -489,7 +519,8 @@ struct Reading {
     minute: i64,
     second: i64,
     micros: i64,
-    offset_minutes: i64,
+    /// The offset of the zone, east of Greenwich.
+    offset_minutes: Option<i64>,
 }
 
 impl Reading {
@@ -516,7 +547,7 @@ impl Reading {
             Field::ZoneHours | Field::Offset => {
                 let negative = text.starts_with('-');
                 let (value, rest) = take_number(text.trim_start_matches(['+', '-']), 2)?;
-                self.offset_minutes = if negative { -60 * value } else { 60 * value };
+                self.offset_minutes = Some(if negative { -60 * value } else { 60 * value });
                 return Ok(rest);
             }
             _ => {}
@@ -544,13 +575,17 @@ impl Reading {
             Field::Fraction(_) if length <= 6 => {
                 self.micros = value * 10_i64.pow(6 - length as u32);
             }
-            Field::ZoneMinutes => self.offset_minutes += value * self.offset_minutes.signum(),
+            Field::ZoneMinutes => {
+                let hours = self.offset_minutes.unwrap_or(0);
+                let sign = if hours < 0 { -1 } else { 1 };
+                self.offset_minutes = Some(hours + value * sign);
+            }
             _ => {}
         }
         Ok(rest)
     }
 
-    fn finish(self) -> std::result::Result<i64, Refusal> {
+    fn finish(self) -> std::result::Result<(i64, Option<i64>), Refusal> {
         let hour = match self.afternoon {
             Some(_) if !(1..=12).contains(&self.hour) => return Err(Refusal::Field),
             Some(afternoon) => self.hour % 12 + if afternoon { 12 } else { 0 },
@@ -569,8 +604,9 @@ impl Reading {
             Some(day) => Civil { year, month: 1, day: 1 }.to_days() + day - 1,
             None => civil.to_days(),
         };
-        let seconds = (hour * 60 + self.minute - self.offset_minutes) * 60 + self.second;
-        Ok(days * MICROS_PER_DAY + seconds * MICROS_PER_SECOND + self.micros)
+        let seconds = (hour * 60 + self.minute) * 60 + self.second;
+        let micros = days * MICROS_PER_DAY + seconds * MICROS_PER_SECOND + self.micros;
+        Ok((micros, self.offset_minutes))
     }
 }
 

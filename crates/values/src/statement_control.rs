@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::error::DataFusionError;
 use thalweg_env::thread_net_bytes;
+use thalweg_formats::text::style::{self, SessionStyle};
 use thalweg_types::{Error, Result, SqlState};
 
 use crate::errors::from_datafusion;
@@ -41,13 +42,21 @@ pub struct StatementControl {
     memory: StatementMemory,
     /// The work that this is a part of: stopping it stops this one as well.
     outer: Option<Arc<StatementControl>>,
+    /// How the statement's session reads and writes values; `None` for the default style.
+    style: Option<Arc<SessionStyle>>,
 }
 
 impl StatementControl {
-    /// For work with a limit of memory.
+    /// For work in this thread's style of values.
+    #[must_use]
+    pub fn in_current_style() -> StatementControl {
+        StatementControl { style: style::current(), ..StatementControl::default() }
+    }
+
+    /// For work in this thread's style of values, with a limit of memory.
     #[must_use]
     pub fn with_memory(memory: StatementMemory) -> StatementControl {
-        StatementControl { memory, ..StatementControl::default() }
+        StatementControl { memory, ..StatementControl::in_current_style() }
     }
 
     /// For a part of the work that this thread is at, with memory of its own.
@@ -56,7 +65,7 @@ impl StatementControl {
         StatementControl {
             memory,
             outer: CURRENT.with_borrow(Option::clone),
-            ..StatementControl::default()
+            ..StatementControl::in_current_style()
         }
     }
 
@@ -93,10 +102,11 @@ impl StatementControl {
     }
 }
 
-/// Runs work on this thread. [`check_cancelled`] fails inside it once `stop` is set, and its memory
-/// is counted.
+/// Runs work on this thread, in the statement's style of values. [`check_cancelled`] fails inside
+/// it once `stop` is set, and its memory is counted.
 pub fn within<T>(stop: &Arc<StatementControl>, work: impl FnOnce() -> T) -> T {
     settle();
+    let _style = style::enter(stop.style.clone());
     let _before = Before(CURRENT.replace(Some(Arc::clone(stop))));
     work()
 }

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Ope
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use thalweg_values::cast_function::CastFunction;
+use thalweg_values::zone;
 
 use crate::analyze::{rewrite_expressions, visible_columns};
 
@@ -88,8 +89,8 @@ fn of_days(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(day.clone()), op, other)))
 }
 
-/// The value under a cast to a timestamp. A timestamp with time zone is in UTC, as all sessions
-/// are.
+/// The value under a cast to a timestamp. A timestamp with time zone is in UTC, so it counts only
+/// in sessions in UTC.
 fn cast_to_moment(value: &Expr) -> Option<&Expr> {
     let (target, cast) = match value {
         Expr::Cast(cast) => (cast.field.data_type(), &*cast.expr),
@@ -100,7 +101,7 @@ fn cast_to_moment(value: &Expr) -> Option<&Expr> {
     };
     match target {
         ArrowType::Timestamp(_, None) => Some(cast),
-        ArrowType::Timestamp(_, Some(zone)) if is_utc(zone) => Some(cast),
+        ArrowType::Timestamp(_, Some(zone)) if is_utc(zone) && zone::is_utc() => Some(cast),
         _ => None,
     }
 }

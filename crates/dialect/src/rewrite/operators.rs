@@ -7,7 +7,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
-use super::build::{arguments_of, call, cast, negate_if, text};
+use super::build::{arguments_of, call, cast, negate_if};
 use super::names::normalized;
 use super::records::ROW_OF_LIST;
 use super::sources::has_column;
@@ -90,7 +90,11 @@ pub(super) fn is_call_without_parentheses(expr: &Expr) -> bool {
 /// Words that are calls without parentheses.
 fn keyword(name: &str) -> Option<Expr> {
     match name {
-        "localtimestamp" => Some(call("timezone", vec![text("UTC"), call("now", vec![])])),
+        // By the clocks of the session's zone.
+        "localtimestamp" => {
+            Some(cast(call("now", vec![]), DataType::Timestamp(None, TimezoneInfo::None)))
+        }
+        "current_date" => Some(cast(call("now", vec![]), DataType::Date)),
         "localtime" => {
             Some(cast(keyword("localtimestamp")?, DataType::Time(None, TimezoneInfo::None)))
         }
@@ -370,7 +374,8 @@ fn age_of_today(function: &Function) -> Option<Expr> {
     }
     let arguments = arguments_of(function)?;
     let [moment] = arguments.as_slice() else { return None };
-    let today = cast(call("current_date", vec![]), DataType::Timestamp(None, TimezoneInfo::None));
+    let today = cast(call("now", vec![]), DataType::Date);
+    let today = cast(today, DataType::Timestamp(None, TimezoneInfo::None));
     Some(call("age", vec![today, (*moment).clone()]))
 }
 

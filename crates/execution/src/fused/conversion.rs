@@ -2,6 +2,7 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use thalweg_scan::{Number, Operator, Width};
+use thalweg_values::zone::is_utc;
 
 use super::arithmetic::{units, width};
 use super::expression::Value;
@@ -68,10 +69,14 @@ pub(super) fn postgres(value: &Value, to: DataType) -> Option<Value> {
         }
         (DataType::Boolean, to) if int_rank(to).is_some() => number,
         (
-            DataType::Timestamp(TimeUnit::Microsecond, _),
-            DataType::Timestamp(TimeUnit::Microsecond, _),
-        ) => number,
-        (DataType::Timestamp(TimeUnit::Microsecond, _), DataType::Date32) => days(number),
+            DataType::Timestamp(TimeUnit::Microsecond, from),
+            DataType::Timestamp(TimeUnit::Microsecond, to),
+        ) if from.is_some() == to.is_some() || is_utc() => number,
+        (DataType::Timestamp(TimeUnit::Microsecond, zone), DataType::Date32)
+            if zone.is_none() || is_utc() =>
+        {
+            days(number)
+        }
         _ => return None,
     };
     Some(Value::number(number, to))

@@ -4,6 +4,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use thalweg_functions::even_unit;
 use thalweg_scan::Number;
+use thalweg_values::zone::is_utc;
 
 use super::expression::{Form, Value};
 
@@ -11,7 +12,10 @@ use super::expression::{Form, Value};
 pub(super) fn truncated(unit: &Value, moment: &Value, data_type: DataType) -> Option<Value> {
     let Form::Literal(literal) = &unit.form else { return None };
     let (unit, origin) = even_unit(literal.try_as_str()??)?;
-    let is_moment = matches!(data_type, DataType::Timestamp(TimeUnit::Microsecond, _));
+    let is_moment = match &data_type {
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => zone.is_none() || is_utc(),
+        _ => false,
+    };
     if moment.data_type != data_type || !is_moment {
         return None;
     }

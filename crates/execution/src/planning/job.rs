@@ -45,7 +45,7 @@ impl Job {
         runtime: Handle,
         pool: Arc<Pool>,
     ) -> Arc<Job> {
-        let stop = Arc::new(StatementControl::default());
+        let stop = Arc::new(StatementControl::in_current_style());
         Arc::new(Job { role, state: Mutex::new(State::Queued(work)), stop, runtime, pool })
     }
 

@@ -1,9 +1,12 @@
 //! Writes record batches as delimited text.
 
+use std::sync::Arc;
+
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use thalweg_types::Result;
 
+use crate::text::style::{self, SessionStyle};
 use crate::text::{Scratch, ValueFormatter};
 use crate::{Format, WriteOptions};
 
@@ -19,6 +22,7 @@ pub struct CsvWriter {
     force_quote: Vec<bool>,
     /// In a single column, a value `\.` would end the data unless it is quoted.
     is_single_column: bool,
+    style: Option<Arc<SessionStyle>>,
 }
 
 /// The rows of one batch.
@@ -52,7 +56,8 @@ impl CsvRows {
 }
 
 impl CsvWriter {
-    /// A writer with the delimiter, quotes and NULL text of the format and options.
+    /// A writer with the delimiter, quotes and NULL text of the format and options. It writes
+    /// values in the [current](style::current) style.
     #[must_use]
     pub fn new(format: Format, schema: &SchemaRef, options: &WriteOptions) -> CsvWriter {
         let marks = &options.marks;
@@ -65,6 +70,7 @@ impl CsvWriter {
             null: marks.null_for(format).to_owned(),
             force_quote: schema.fields().iter().map(|field| force(field.name())).collect(),
             is_single_column: schema.fields().len() == 1,
+            style: style::current(),
         }
     }
 
@@ -90,7 +96,9 @@ impl CsvWriter {
     /// # Errors
     /// If a column has a type that cannot be written.
     pub fn batch(&self, batch: &RecordBatch) -> Result<CsvRows> {
-        let columns = batch.columns().iter().map(ValueFormatter::new).collect::<Result<_>>()?;
+        let columns = batch.columns().iter();
+        let columns = columns.map(|column| ValueFormatter::of_session(column, self.style.clone()));
+        let columns = columns.collect::<Result<_>>()?;
         let (writer, value) = (self.clone(), Scratch::default());
         Ok(CsvRows { writer, columns, rows: batch.num_rows(), value })
     }

@@ -1,6 +1,7 @@
 //! Rows as `DataRow` messages.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::binary::{BinaryColumn, NULL, append_bytes};
+use crate::text::style::{self, SessionStyle};
 use crate::text::{Scratch, ValueFormatter};
 
 /// The form of a column's values on the wire.
@@ -25,6 +27,8 @@ const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 pub struct RowEncoder {
     schema: SchemaRef,
     formats: Vec<ValueFormat>,
+    /// The style of the values in text form.
+    style: Option<Arc<SessionStyle>>,
 }
 
 /// The columns of one batch, ready to be written row by row.
@@ -41,12 +45,14 @@ enum Column {
 }
 
 impl RowEncoder {
+    /// Writes values in text form in the [current](style::current) style.
+    ///
     /// # Panics
     /// If there are not as many formats as columns.
     #[must_use]
     pub fn new(schema: SchemaRef, formats: Vec<ValueFormat>) -> RowEncoder {
         assert_eq!(schema.fields().len(), formats.len(), "each column has a format");
-        RowEncoder { schema, formats }
+        RowEncoder { schema, formats, style: style::current() }
     }
 
     /// # Errors
@@ -54,7 +60,9 @@ impl RowEncoder {
     pub fn batch(&self, batch: &RecordBatch) -> Result<EncodedRows> {
         let columns = batch.columns().iter().zip(self.schema.fields()).zip(&self.formats);
         let columns = columns.map(|((array, field), format)| match format {
-            ValueFormat::Text => ValueFormatter::new(array).map(Column::Text),
+            ValueFormat::Text => {
+                ValueFormatter::of_session(array, self.style.clone()).map(Column::Text)
+            }
             ValueFormat::Binary => BinaryColumn::new(field, array).map(Column::Binary),
         });
         let columns = columns.collect::<Result<_>>()?;

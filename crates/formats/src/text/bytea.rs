@@ -15,6 +15,21 @@ pub(super) fn format(value: &[u8], out: &mut String) {
     }
 }
 
+/// Writes printable ASCII characters as they are, and other bytes in three octal digits.
+pub fn format_escaped(value: &[u8], out: &mut String) {
+    out.reserve(value.len());
+    for byte in value {
+        match byte {
+            b'\\' => out.push_str("\\\\"),
+            0x20..=0x7e => out.push(char::from(*byte)),
+            _ => {
+                out.push('\\');
+                out.extend([6, 3, 0].map(|shift| char::from(b'0' + (byte >> shift & 7))));
+            }
+        }
+    }
+}
+
 pub(super) fn parse(text: &str) -> Result<Vec<u8>> {
     match text.strip_prefix("\\x") {
         Some(digits) => parse_hex(digits),

@@ -8,6 +8,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::format::DateStyle;
 use super::parse::{invalid_datetime, quoted};
 use super::scanner::Scanner;
+use super::style::current_zone;
 
 pub(super) const MICROS_PER_SECOND: i64 = 1_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
@@ -19,7 +20,7 @@ const OFFSET_HOURS_MAX: i64 = 15;
 ///
 /// After Howard Hinnant, "chrono-compatible low-level date algorithms": years begin in March, so
 /// that the leap day is the last one.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+pub(super) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
@@ -32,7 +33,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 ///
 /// After Cassio Neri and Lorenz Schneider, "Euclidean affine functions and their application to
 /// calendar algorithms" (2023): all divisions have constant divisors and nonnegative dividends.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
+pub(super) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     /// Adds this many periods of 400 years, so that no day is negative.
     const ERAS: i64 = 14_700;
     let days = (days + 719_468 + ERAS * 146_097) as u64;
@@ -47,9 +48,13 @@ fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year, if of_next { month - 12 } else { month }, day)
 }
 
-fn days_in_month(year: i64, month: i64) -> i64 {
+pub(super) fn is_leap_year(year: i64) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
     match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 if is_leap_year(year) => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
@@ -81,8 +86,8 @@ struct Parts {
     days: i64,
     /// Microseconds since midnight.
     micros: i64,
-    /// The zone's offset, to be subtracted for UTC.
-    offset_seconds: i64,
+    /// The zone's offset, to be subtracted for UTC; `None` if the text has none.
+    offset_seconds: Option<i64>,
 }
 
 pub(super) fn parse_date(text: &str) -> Result<i32> {
@@ -119,7 +124,18 @@ pub(super) fn parse_timestamp(text: &str, with_zone: bool) -> Result<i64> {
 
 fn timestamp_micros(text: &str, with_zone: bool) -> Result<i64, Fault> {
     let parts = parts(text)?;
-    let offset = if with_zone { parts.offset_seconds * MICROS_PER_SECOND } else { 0 };
+    let offset = match (with_zone, parts.offset_seconds) {
+        (false, _) => 0,
+        (true, Some(seconds)) => seconds * MICROS_PER_SECOND,
+        (true, None) => match current_zone() {
+            None => 0,
+            Some(zone) => {
+                let local = parts.days.checked_mul(MICROS_PER_DAY).ok_or(Fault::Range)?;
+                let local = local.checked_add(parts.micros).ok_or(Fault::Range)?;
+                zone.offset_at_local(local) * MICROS_PER_SECOND
+            }
+        },
+    };
     // Needs 128 bits: the days alone may overflow where the sum does not.
     let micros =
         i128::from(parts.days) * i128::from(MICROS_PER_DAY) + i128::from(parts.micros - offset);
@@ -181,7 +197,7 @@ fn parts(text: &str) -> Result<Parts, Fault> {
     let mut scanner = Scanner::new(text);
     let (year, month, day) = date_fields(&mut scanner)?;
     let mut micros = 0;
-    let mut offset_seconds = 0;
+    let mut offset_seconds = None;
     let spaces = scanner.take_spaces();
     let has_time = scanner.take(b'T')
         || scanner.take(b't')
@@ -264,18 +280,18 @@ fn time_of_day(scanner: &mut Scanner) -> Result<i64, Fault> {
 }
 
 /// `Z`, `UTC`, `GMT`, `±HH`, `±HHMM`, `±HH:MM[:SS]`, or nothing: seconds east of Greenwich.
-fn zone_offset(scanner: &mut Scanner) -> Result<i64, Fault> {
+fn zone_offset(scanner: &mut Scanner) -> Result<Option<i64>, Fault> {
     let mut ahead = scanner.clone();
     ahead.take_spaces();
     let word = ahead.word();
     if [&b"Z"[..], b"UTC", b"GMT"].iter().any(|zone| word.eq_ignore_ascii_case(zone)) {
         *scanner = ahead;
-        return Ok(0);
+        return Ok(Some(0));
     }
     if !word.is_empty() {
-        return Ok(0);
+        return Ok(None);
     }
-    let Some(sign) = ahead.take_any(b"+-") else { return Ok(0) };
+    let Some(sign) = ahead.take_any(b"+-") else { return Ok(None) };
     let digits = ahead.digits();
     let number = super::scanner::number;
     let (hours, mut minutes, mut seconds) = match digits.len() {
@@ -294,7 +310,7 @@ fn zone_offset(scanner: &mut Scanner) -> Result<i64, Fault> {
     }
     *scanner = ahead;
     let offset = (hours * 60 + minutes) * 60 + seconds;
-    Ok(if sign == b'-' { -offset } else { offset })
+    Ok(Some(if sign == b'-' { -offset } else { offset }))
 }
 
 pub(super) fn format_date(days: i32, out: &mut String) {

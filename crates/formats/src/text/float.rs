@@ -26,6 +26,44 @@ pub(super) fn format_real(value: f32, out: &mut String) {
     }
 }
 
+/// Writes a number in as many digits as `%.*g` of C does: `extra` more than the type always keeps.
+pub fn format_double_in(value: f64, extra: i8, out: &mut String) {
+    match extra > 0 {
+        true => format_double(value, out),
+        false => format_in_digits(value, DOUBLE_FIXED_DIGITS, extra, out),
+    }
+}
+
+/// Like [`format_double_in`], for `real`.
+pub fn format_real_in(value: f32, extra: i8, out: &mut String) {
+    match extra > 0 {
+        true => format_real(value, out),
+        false => format_in_digits(f64::from(value), REAL_FIXED_DIGITS, extra, out),
+    }
+}
+
+fn format_in_digits(value: f64, kept_digits: usize, extra: i8, out: &mut String) {
+    if format_special(value, out) {
+        return;
+    }
+    let digits = kept_digits.saturating_sub(usize::from(extra.unsigned_abs())).max(1);
+    let scientific = format!("{value:.*e}", digits - 1);
+    let (mantissa, power) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let power: i32 = power.parse().expect("an exponent is a number");
+    let without_zeros = |number: &str| match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => number.to_owned(),
+    };
+    if power < -4 || power >= digits as i32 {
+        let (sign, power) = (if power < 0 { '-' } else { '+' }, power.abs());
+        let mantissa = without_zeros(mantissa);
+        write!(out, "{mantissa}e{sign}{power:02}").expect("writing to a string does not fail");
+    } else {
+        let behind = (digits as i32 - 1 - power).max(0) as usize;
+        out.push_str(&without_zeros(&format!("{value:.behind$}")));
+    }
+}
+
 fn format_special(value: f64, out: &mut String) -> bool {
     let name = match value {
         _ if value.is_nan() => "NaN",

@@ -1,6 +1,7 @@
 //! Formats values as text.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryViewArray, BooleanArray, Date32Array, Decimal128Array,
@@ -14,6 +15,7 @@ use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use thalweg_types::{Error, Result};
 
+use super::style::{self, ByteaOutput, SessionStyle};
 use super::{array, bytea, datetime, decimal, float, interval};
 use crate::columns::storable_type;
 
@@ -33,6 +35,8 @@ pub struct ValueFormatter {
     nulls: Option<NullBuffer>,
     values: Values,
     style: DateStyle,
+    /// `None` for the default style.
+    session: Option<Arc<SessionStyle>>,
 }
 
 /// Buffer for the text of one value.
@@ -68,31 +72,50 @@ enum Values {
 }
 
 impl ValueFormatter {
-    /// Formats the values of an array in PostgreSQL's default style. Fails like
+    /// Formats the values of an array in the [current](style::current) style. Fails like
     /// [`with_style`](Self::with_style).
     pub fn new(array: &ArrayRef) -> Result<ValueFormatter> {
-        ValueFormatter::with_style(array, DateStyle::Postgres)
+        ValueFormatter::of_session(array, style::current())
     }
 
-    /// Formats the values of an array. Types that tables cannot have are converted first if
-    /// possible.
+    /// Formats the values of an array in a session's style; `None` is the default one. Fails like
+    /// [`with_style`](Self::with_style).
+    pub fn of_session(
+        array: &ArrayRef,
+        session: Option<Arc<SessionStyle>>,
+    ) -> Result<ValueFormatter> {
+        ValueFormatter::with(array, DateStyle::Postgres, session)
+    }
+
+    /// Formats the values of an array, regardless of the session. Types that tables cannot have are
+    /// converted first if possible.
     pub fn with_style(array: &ArrayRef, style: DateStyle) -> Result<ValueFormatter> {
-        if let Some(values) = Values::of(array, style)? {
-            return Ok(ValueFormatter::of(array, values, style));
+        ValueFormatter::with(array, style, None)
+    }
+
+    fn with(
+        array: &ArrayRef,
+        style: DateStyle,
+        session: Option<Arc<SessionStyle>>,
+    ) -> Result<ValueFormatter> {
+        let of = |values| ValueFormatter {
+            array: ArrayRef::clone(array),
+            nulls: array.nulls().cloned(),
+            values,
+            style,
+            session: session.clone(),
+        };
+        if let Some(values) = Values::of(array, style, session.as_ref())? {
+            return Ok(of(values));
         }
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let converted = storable_type(array.data_type())
             .filter(|target| target != array.data_type())
             .and_then(|target| cast_with_options(array, &target, &options).ok());
         match converted {
-            Some(converted) => ValueFormatter::with_style(&converted, style),
-            None => Ok(ValueFormatter::of(array, Values::Other, style)),
+            Some(converted) => ValueFormatter::with(&converted, style, session),
+            None => Ok(of(Values::Other)),
         }
-    }
-
-    fn of(array: &ArrayRef, values: Values, style: DateStyle) -> ValueFormatter {
-        let nulls = array.nulls().cloned();
-        ValueFormatter { array: ArrayRef::clone(array), nulls, values, style }
     }
 
     /// True if the value is NULL; it must not be formatted then.
@@ -132,6 +155,11 @@ impl ValueFormatter {
         if self.is_null(row) {
             return;
         }
+        if let Some(session) = &self.session
+            && self.format_styled(session, row, out)
+        {
+            return;
+        }
         let mut digits = itoa::Buffer::new();
         match &self.values {
             Values::Boolean(column) => out.push(if column.value(row) { 't' } else { 'f' }),
@@ -166,6 +194,28 @@ impl ValueFormatter {
         }
     }
 
+    /// Appends a value of a type whose form depends on the session; returns false for other types.
+    fn format_styled(&self, session: &SessionStyle, row: usize, out: &mut String) -> bool {
+        let extra = session.extra_float_digits;
+        match &self.values {
+            Values::Float4(column) => float::format_real_in(column.value(row), extra, out),
+            Values::Float8(column) => float::format_double_in(column.value(row), extra, out),
+            Values::Bytea(column) if session.bytea == ByteaOutput::Escape => {
+                bytea::format_escaped(column.value(row), out);
+            }
+            Values::Date(column) => style::push_date(session, column.value(row), out),
+            Values::Timestamp(column) => style::push_timestamp(session, column.value(row), out),
+            Values::Timestamptz(column) => {
+                style::push_timestamptz(session, column.value(row), out);
+            }
+            Values::Interval(column) => {
+                interval::format_in(session.intervals, column.value(row), out);
+            }
+            _ => return false,
+        }
+        true
+    }
+
     fn format_other(&self, row: usize, out: &mut String) {
         // Arrow displays values with unknown names, such as those of time zones, as errors.
         let options = FormatOptions::new().with_display_error(true);
@@ -184,7 +234,12 @@ impl ValueFormatter {
 
 impl Values {
     /// `None` for types that tables do not have.
-    fn of(array: &ArrayRef, style: DateStyle) -> Result<Option<Values>> {
+    fn of(
+        array: &ArrayRef,
+        style: DateStyle,
+        session: Option<&Arc<SessionStyle>>,
+    ) -> Result<Option<Values>> {
+        let nested = |column| ValueFormatter::with(column, style, session.cloned());
         Ok(Some(match array.data_type() {
             DataType::Boolean => Values::Boolean(array.as_boolean().clone()),
             DataType::Int16 => Values::Int2(array.as_primitive().clone()),
@@ -215,13 +270,12 @@ impl Values {
             }
             DataType::List(_) => {
                 let lists = array.as_list::<i32>().clone();
-                let items = ValueFormatter::with_style(lists.values(), style)?;
+                let items = nested(lists.values())?;
                 Values::List(lists, Box::new(items))
             }
             DataType::Struct(_) => {
                 let columns = array.as_struct().columns().iter();
-                let columns = columns.map(|column| ValueFormatter::with_style(column, style));
-                Values::Record(columns.collect::<Result<_>>()?)
+                Values::Record(columns.map(nested).collect::<Result<_>>()?)
             }
             _ => return Ok(None),
         }))

@@ -7,6 +7,7 @@
 
 mod fields;
 mod iso;
+mod styles;
 mod words;
 
 use arrow::datatypes::IntervalMonthDayNano;
@@ -15,7 +16,9 @@ use thalweg_types::{Error, Result, SqlState};
 use super::datetime::{push_clock, push_fraction};
 use super::parse::{invalid_datetime, quoted};
 use super::scanner::Fraction;
+use super::style::{self, IntervalStyle};
 pub use fields::{IntervalFields, IntervalPart};
+pub use styles::format_in;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND as i128;
@@ -74,8 +77,22 @@ pub(super) fn parse(text: &str, fields: IntervalFields) -> Result<IntervalMonthD
         [b'P', ..] => iso::read(trimmed, &mut sum),
         _ => words::read(trimmed, fields, &mut sum),
     };
+    if has_one_sign(trimmed) && is_sql_standard() {
+        sum.make_negative();
+    }
     let value = read.and_then(|()| sum.finish().ok_or(Fault::Range));
     value.map(|value| fields.kept(value)).map_err(|fault| fault.into_error(text))
+}
+
+/// True for a text that begins with a minus and has no other sign before a number.
+fn has_one_sign(text: &str) -> bool {
+    let signed = |word: &str| word.starts_with(['+', '-']);
+    text.starts_with('-') && !text.split_ascii_whitespace().skip(1).any(signed)
+}
+
+/// True if a leading minus holds for all parts of an interval.
+fn is_sql_standard() -> bool {
+    style::current().is_some_and(|style| style.intervals == IntervalStyle::SqlStandard)
 }
 
 /// The reason why a text is not an interval.
@@ -140,6 +157,12 @@ impl Sum {
     fn negate(&mut self) {
         for part in [&mut self.months, &mut self.days, &mut self.nanos] {
             *part = part.saturating_neg();
+        }
+    }
+
+    fn make_negative(&mut self) {
+        for part in [&mut self.months, &mut self.days, &mut self.nanos] {
+            *part = part.saturating_abs().saturating_neg();
         }
     }
 

@@ -15,12 +15,16 @@ mod json_depth;
 mod jsonb;
 pub mod parse;
 mod scanner;
+pub mod style;
 mod uuid;
+pub mod zone;
 
 pub(crate) use builder::null_refused;
 pub use builder::{ColumnBuilder, Refused};
+pub use bytea::format_escaped as format_escaped_bytea;
+pub use float::{format_double_in, format_real_in};
 pub use format::{DateStyle, Scratch, ValueFormatter, format_value};
-pub use interval::{IntervalFields, IntervalPart};
+pub use interval::{IntervalFields, IntervalPart, format_in as format_interval_in};
 pub use json_depth::{
     JSON_DEPTH_MAX, JsonSize, check as check_json_depth, json_depth, json_items, json_size,
 };

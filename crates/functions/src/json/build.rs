@@ -10,8 +10,11 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+use thalweg_formats::text::style::{
+    SessionStyle, current as current_style, push_xsd, within as within_style,
+};
 use thalweg_types::{Error, Result, SqlState};
-use thalweg_values::cast::{is_text, to_text};
+use thalweg_values::cast::{is_text, stored_micros, to_text};
 use thalweg_values::errors::external;
 use thalweg_values::scalar_function::Arguments;
 
@@ -272,8 +275,12 @@ fn quoted(text: &str) -> String {
 
 /// Each value as JSON; NULL stays NULL.
 fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
-    let texts = to_text(column)?;
     let data_type = column.data_type();
+    let is_moment = matches!(data_type, ArrowType::Timestamp(_, _) | ArrowType::Date32);
+    if let Some(style) = current_style().filter(|_| is_moment) {
+        return json_of_moments(column, &style);
+    }
+    let texts = to_text(column)?;
     let is_json = is_text(data_type) && super::is_json(field);
     if is_json || data_type.is_integer() || *data_type == ArrowType::Boolean {
         return Ok(texts);
@@ -300,6 +307,27 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
         }
     }
     Ok(made.finish())
+}
+
+/// Dates and moments in ISO form, whatever the session's style: only its zone counts.
+fn json_of_moments(column: &ArrayRef, style: &SessionStyle) -> Result<ArrayRef> {
+    let iso = SessionStyle { zone: style.zone.clone(), ..SessionStyle::default() };
+    let Some(micros) = stored_micros(column) else {
+        let iso = Some(Arc::new(iso));
+        let texts = within_style(iso.as_ref(), || to_text(column))?;
+        let texts = texts.as_string_view().iter();
+        let quoted = texts.map(|text| text.map(quoted));
+        return Ok(Arc::new(quoted.collect::<StringViewArray>()));
+    };
+    let has_zone = matches!(column.data_type(), ArrowType::Timestamp(_, Some(_)));
+    let micros = micros?;
+    let written = micros.iter().map(|micros| {
+        let mut text = "\"".to_owned();
+        push_xsd(&iso, micros?, has_zone, &mut text);
+        text.push('"');
+        Some(text)
+    });
+    Ok(Arc::new(written.collect::<StringViewArray>()))
 }
 
 /// Rows as objects. A row constructor makes fields without names of their own, which PostgreSQL

@@ -5,6 +5,7 @@ use std::io::{self, BufRead};
 
 use arrow::datatypes::SchemaRef;
 use thalweg::{BatchStream, CopyIn, Error, SqlState};
+use thalweg_formats::text::style::within;
 use thalweg_formats::{Format, WriteOptions};
 
 use crate::print::results::{self, PrintError};
@@ -30,7 +31,8 @@ pub async fn write_rows(
 pub fn take_rows(mut copy: CopyIn, data: &mut dyn BufRead) -> (Result<CopyIn, Error>, usize) {
     let is_binary = copy.options().format == Some(Format::Binary);
     let mut lines = Lines { data, is_binary, has_ended: false, count: 0 };
-    let taken = take(&mut copy, &mut lines);
+    let style = copy.style();
+    let taken = within(style.as_ref(), || take(&mut copy, &mut lines));
     let rest = lines.skip();
     (taken.and(rest).map(|()| copy), lines.count)
 }

@@ -237,6 +237,11 @@ impl CatalogLookup {
         self.statement_context.database.opened_micros
     }
 
+    /// The present time in microseconds since 1970.
+    pub(super) fn now_micros(&self) -> i64 {
+        self.statement_context.database.engine.env().clock.now_micros()
+    }
+
     /// The position of the newest group that is visible.
     pub(super) fn position(&self) -> i64 {
         let lsn = self.statement_context.database.engine.snapshot().lsn();

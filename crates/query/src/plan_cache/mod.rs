@@ -27,6 +27,7 @@ use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use futures::Stream;
 use parking_lot::Mutex;
+use thalweg_formats::text::style::SessionStyle;
 use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::Result;
 
@@ -53,6 +54,8 @@ pub(crate) struct Key {
     role: RoleId,
     /// The setting `search_path`; `None` for the initial one.
     search_path: Option<Arc<str>>,
+    /// Constants were folded in this style.
+    style: Option<Arc<SessionStyle>>,
 }
 
 impl Key {
@@ -62,10 +65,11 @@ impl Key {
         parameters: &[FieldRef],
         role: RoleId,
         search_path: Option<&Arc<str>>,
+        style: Option<&Arc<SessionStyle>>,
     ) -> Option<Key> {
-        let search_path = search_path.cloned();
-        let key = || Key { sql: Arc::clone(sql), parameters: parameters.into(), role, search_path };
-        (sql.len() <= TEXT_MAX).then(key)
+        let (search_path, style) = (search_path.cloned(), style.cloned());
+        let sql = (sql.len() <= TEXT_MAX).then(|| Arc::clone(sql))?;
+        Some(Key { sql, parameters: parameters.into(), role, search_path, style })
     }
 }
 

@@ -72,8 +72,8 @@ impl Session {
     }
 
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
-        let settings = &self.settings;
-        Key::new(sql, parameters, settings.identity.current, settings.search_path())
+        let (settings, role) = (&self.settings, self.settings.identity.current);
+        Key::new(sql, parameters, role, settings.search_path(), settings.style())
     }
 
     async fn run_kept(

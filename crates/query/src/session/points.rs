@@ -31,8 +31,7 @@ impl Session {
 
     /// The point statement of a prepared one, if it holds on the session's search path.
     pub(super) fn point_of<'p>(&self, prepared: &'p Prepared) -> Option<&'p Point> {
-        let search_path = self.settings.search_path().map(AsRef::as_ref);
-        prepared.point_for(search_path, self.settings.identity.current)
+        prepared.point_for(&self.settings)
     }
 
     /// The row of a prepared query for one row that a worker holds. `None` if another route must

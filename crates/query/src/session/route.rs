@@ -227,6 +227,7 @@ impl Session {
         timer: Option<Timer>,
     ) -> Outcome {
         self.route = Some(route);
+        outcome.style = self.settings.style().cloned();
         if !route.has_rows_to_come() {
             return outcome;
         }

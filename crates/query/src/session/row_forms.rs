@@ -11,9 +11,10 @@ use futures::future::{BoxFuture, ready};
 use thalweg_execution::panics::caught;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::{is_long, with_room};
+use thalweg_formats::text::style::within;
 use thalweg_types::Result;
 
-use super::Session;
+use super::{Session, in_style};
 use crate::outcome::Outcome;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
@@ -38,8 +39,9 @@ impl Session {
         sql: &'a str,
         form: RowForm,
     ) -> BoxFuture<'a, Result<Outcome>> {
-        self.form = form;
-        Box::pin(self.run_text(sql))
+        let style = self.style();
+        self.form = form_for(form, style.is_some());
+        in_style(style, self.run_text(sql))
     }
 
     /// Runs a prepared statement with a value for each of its parameters.
@@ -65,16 +67,17 @@ impl Session {
         values: &'a [ScalarValue],
         form: RowForm,
     ) -> BoxFuture<'a, Result<Outcome>> {
-        self.form = form;
+        let style = self.style();
+        self.form = form_for(form, style.is_some());
         self.cancels.begin();
-        let route = match self.run_at_once(prepared, values) {
+        let route = match within(style.as_ref(), || self.run_at_once(prepared, values)) {
             Ok(outcome) => {
                 let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
                 return Box::pin(ready(self.note_failure(outcome)));
             }
             Err(route) => route,
         };
-        Box::pin(async move {
+        in_style(style, async move {
             // The future of a short statement is not moved once more.
             let outcome = match is_long(prepared.sql()) {
                 true => {
@@ -98,5 +101,13 @@ impl Session {
             state.config_mut().set_extension(Arc::new(gathering));
         }
         state
+    }
+}
+
+/// The form in which rows may come. Workers write texts in the default style only.
+fn form_for(form: RowForm, has_style: bool) -> RowForm {
+    match form {
+        RowForm::DataRows(_) | RowForm::CopyData(_) if has_style => RowForm::Batches,
+        form => form,
     }
 }

@@ -15,6 +15,7 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use thalweg_execution::cancel::on_own_thread;
 use thalweg_execution::row_forms::RowForm;
+use thalweg_formats::text::style;
 use thalweg_formats::{Format, ReadOptions, Reader, Unit, WriteOptions, Writer};
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result, RowId, SqlState};
@@ -282,10 +283,13 @@ impl Load {
     }
 
     async fn finish(self) -> Result<Vec<Loaded>> {
+        let style = style::current();
         let threads: Vec<_> = (0..self.threads)
             .map(|_| {
-                let shared = Arc::clone(&self.shared);
-                thalweg_runtime::spawn_blocking(move || shared.work())
+                let (shared, style) = (Arc::clone(&self.shared), style.clone());
+                thalweg_runtime::spawn_blocking(move || {
+                    style::within(style.as_ref(), || shared.work())
+                })
             })
             .collect();
         for thread in threads {

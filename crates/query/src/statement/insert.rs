@@ -7,12 +7,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 use futures::StreamExt;
 use thalweg_store::arrow_schema;
-use thalweg_types::{Error, Identity, Result, SqlState};
+use thalweg_types::{DataType, Error, Identity, Result, SqlState};
 
 use super::conflict::{self, Conflicts};
 use super::returning::returning;
 use super::rows::reserve;
-use super::{Execution, Shaper, Target, ast_tools, folded, literals};
+use super::{Execution, Shaper, Target, ast_tools, folded, literals, stored_moments};
 use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -204,7 +204,17 @@ fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Re
         return ast_tools::expression(&number.to_string());
     }
     match &column.default {
-        Some(text) => ast_tools::expression(text),
+        Some(text) => {
+            let mut value = ast_tools::expression(text)?;
+            if column.data_type == DataType::Timestamptz
+                && let Expr::Value(literal) = &mut value
+                && let Value::SingleQuotedString(text) = &mut literal.value
+                && let Some(zoned) = stored_moments::with_zone(text)
+            {
+                *text = zoned;
+            }
+            Ok(value)
+        }
         None => Ok(null()),
     }
 }

@@ -11,13 +11,16 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use thalweg_dialect::guards::guarded_expression;
-use thalweg_dialect::with_operand_types;
+use thalweg_dialect::{in_session_zone, with_operand_types};
+use thalweg_formats::text::style::within;
 use thalweg_store::{Identities, arrow_schema};
 use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
 use thalweg_values::assign::assign;
+use thalweg_values::cast::is_text;
 use thalweg_values::errors::from_datafusion;
 use thalweg_values::types::column_field;
 
+use super::stored_moments;
 use crate::sequences::{DefaultNumbers, number_of_default};
 use crate::workers::NumberedElsewhere;
 
@@ -210,6 +213,8 @@ pub(super) fn compile(
     let simplifier = ExprSimplifier::new(context);
     let expression = simplifier
         .coerce(expression, schema)
+        .and_then(|expression| stored_moments::read(expression, schema))
+        .and_then(|expression| in_session_zone(expression, schema))
         .and_then(|expression| simplifier.simplify(expression))
         .and_then(|expression| guarded_expression(expression, schema))
         .map_err(translate_error)?;
@@ -249,7 +254,11 @@ pub(super) fn evaluate_default(
     let value = expression.evaluate(&input).and_then(|value| value.into_array(rows));
     let value = value.map_err(translate_error)?;
     let field = Field::new(&column.name, value.data_type().clone(), true);
-    assign(&value, &field, column)
+    match is_text(value.data_type()) {
+        // A literal means the same to all writers.
+        true => within(None, || assign(&value, &field, column)),
+        false => assign(&value, &field, column),
+    }
 }
 
 /// Reserves the next numbers of an auto-numbered column.

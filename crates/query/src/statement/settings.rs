@@ -4,12 +4,14 @@ mod checks;
 mod definitions;
 mod modes;
 mod statements;
+mod styles;
 mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thalweg_formats::text::style::SessionStyle;
 use thalweg_types::{Error, Result, SqlState};
 
 pub(crate) use self::definitions::Definition;
@@ -38,6 +40,8 @@ pub(crate) struct Settings {
     query_memory: usize,
     /// The setting `search_path`; `None` for the initial one.
     search_path: Option<Arc<str>>,
+    /// How values are read from text and written as text; `None` for the default style.
+    style: Option<Arc<SessionStyle>>,
     /// The values of settings of a definition that were set, by their keys, as
     /// [`values::read`] returns them. Values with a field of their own are not among them.
     stored: Arc<BTreeMap<&'static str, String>>,
@@ -106,6 +110,7 @@ impl Settings {
             times: [0; TIMES.len()],
             query_memory: 0,
             search_path: None,
+            style: None,
             stored: Arc::default(),
             opening: Arc::default(),
             default_modes: Modes::default(),
@@ -129,6 +134,11 @@ impl Settings {
     /// The setting `search_path`; `None` for the initial one.
     pub(crate) fn search_path(&self) -> Option<&Arc<str>> {
         self.search_path.as_ref()
+    }
+
+    /// How values are read from text and written as text; `None` for the default style.
+    pub(crate) fn style(&self) -> Option<&Arc<SessionStyle>> {
+        self.style.as_ref()
     }
 
     pub(crate) fn time(&self, name: &str) -> Option<Duration> {
@@ -290,6 +300,11 @@ impl Settings {
         };
         checks::may_change(definition, setter)?;
         let stored = match value {
+            Some(value) if definition.key == "datestyle" => {
+                let current = self.stored_value(definition).unwrap_or_default();
+                let reset = self.reset_value(definition).unwrap_or_default();
+                styles::date_style(definition.name, value, &current, &reset)?
+            }
             Some(value) => checks::read(definition, value)?,
             None => self.reset_value(definition).unwrap_or_default(),
         };
@@ -332,6 +347,9 @@ impl Settings {
                     self.search_path = (!is_initial).then(|| value.as_str().into());
                 }
                 Arc::make_mut(&mut self.stored).insert(key, value);
+                if styles::is_one(key) {
+                    self.style = styles::of(self);
+                }
             }
         }
         Ok(())

@@ -53,7 +53,8 @@ async fn cached_plan(
     let outcome = session.execute_prepared(prepared, values).await.unwrap();
     let rows = outcome.rows.expect("a query gives rows");
     rows.try_collect::<Vec<_>>().await.unwrap();
-    let key = Key::new(prepared.sql(), prepared.parameters(), RoleId::BOOTSTRAP, None).unwrap();
+    let (sql, parameters) = (prepared.sql(), prepared.parameters());
+    let key = Key::new(sql, parameters, RoleId::BOOTSTRAP, None, None).unwrap();
     let cached_plan = database.shared.plans.find(&key).expect("the statement is known");
     let transaction = Transaction::new(database.shared.engine.snapshot());
     cached_plan.take(transaction.catalog()).expect("its plan is there and not in use")

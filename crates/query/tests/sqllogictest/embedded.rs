@@ -12,6 +12,7 @@ use futures::{FutureExt, StreamExt};
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType};
 use tempfile::TempDir;
 use thalweg_formats::text::ValueFormatter;
+use thalweg_formats::text::style::within;
 use thalweg_query::{
     BOOTSTRAP_ROLE, Database, Durability, Outcome, Session, Tag, TransactionStatus,
 };
@@ -209,7 +210,8 @@ async fn output(mut outcome: Outcome) -> Result<Output> {
     if let Some(stream) = &mut outcome.rows {
         let mut rows = Vec::new();
         while let Some(batch) = stream.next().await {
-            push_rows(&batch?, &mut rows)?;
+            let batch = batch?;
+            within(outcome.style.as_ref(), || push_rows(&batch, &mut rows))?;
         }
         return Ok(DBOutput::Rows { types: column_types(&outcome.schema), rows });
     }

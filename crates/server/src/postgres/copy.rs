@@ -6,6 +6,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use thalweg_execution::row_forms::{Encoded, EncodedStream};
 use thalweg_formats::postgres::{CopyEncoder, ValueFormat};
+use thalweg_formats::text::style::within;
 use thalweg_formats::{Format, WriteOptions};
 use thalweg_query::{BatchStream, CopyIn, Outcome, Tag};
 use thalweg_types::{Error, Result, SqlState};
@@ -33,8 +34,8 @@ impl Client {
         options: &WriteOptions,
         work: &mut RunningStatement,
     ) -> Result<(), MessageFailure> {
-        let Outcome { schema, rows, encoded, .. } = outcome;
-        let encoder = CopyEncoder::new(&schema, options)?;
+        let Outcome { schema, rows, encoded, style, .. } = outcome;
+        let encoder = within(style.as_ref(), || CopyEncoder::new(&schema, options))?;
         let form = encoder.form();
         self.wire.replies.copy_response(b'H', form, schema.fields().len());
         let mut head = encoder.head(&schema, options);
@@ -126,7 +127,9 @@ impl Client {
         self.wire.replies.copy_response(b'G', form, copy.schema().fields().len());
         work.give_up_place();
         let (pieces, waiting) = mpsc::channel(PIECES_WAITING);
-        let decoding = tokio::task::spawn_blocking(move || decode(copy, waiting));
+        let style = copy.style();
+        let decoding =
+            tokio::task::spawn_blocking(move || within(style.as_ref(), || decode(copy, waiting)));
         let received = self.receive(pieces, work).await;
         let decoded = match decoding.await {
             Ok(decoded) => decoded,

@@ -3,6 +3,7 @@
 
 use thalweg_execution::row_forms::RowForm;
 use thalweg_formats::postgres::{RowEncoder, ValueFormat};
+use thalweg_formats::text::style::within;
 use thalweg_query::Tag;
 use thalweg_types::Error;
 
@@ -102,7 +103,9 @@ impl Client {
         let outcome = self.wire.while_here(self.session.fetch(name, wanted)).await??;
         let stream = outcome.rows.ok_or_else(|| Error::internal("a cursor has no rows"))?;
         let formats = vec![ValueFormat::Text; outcome.schema.fields().len()];
-        let mut rows = Rows::new(RowEncoder::new(outcome.schema, formats), stream, Tag::Select);
+        let encoder =
+            within(self.session.style().as_ref(), || RowEncoder::new(outcome.schema, formats));
+        let mut rows = Rows::new(encoder, stream, Tag::Select);
         match self.send_rows(&mut rows, u64::MAX, work).await? {
             Sent::All(count) if count < rows_max => {
                 self.wire.replies.complete(Counted(&rows.tag, count));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::FieldRef;
 use thalweg_execution::row_forms::{RowForm, ValueForms};
 use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field_of_oid};
+use thalweg_formats::text::style::within;
 use thalweg_query::{Prepared, ScalarValue, TransactionStatus};
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::types::from_field;
@@ -57,7 +58,8 @@ impl Client {
     pub(super) fn bind(&mut self, bind: &Bind) -> Result<()> {
         let prepared = self.session.find_prepared(&bind.statement)?;
         prepared.check_taken(self.session.transaction())?;
-        let portal = bound(prepared, bind)?;
+        let style = self.session.style();
+        let portal = within(style.as_ref(), || bound(prepared, bind))?;
         if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
             let message = format!("cursor \"{}\" already exists", bind.portal);
             return Err(Error::new(SqlState::DUPLICATE_CURSOR, message));

@@ -79,7 +79,7 @@ async fn begin(
     let user = startup::authenticate(shared, wire, &hello.user, peer).await?.user;
     let mut session = shared.database.session_as(&user)?;
     let place = place?;
-    let remarks = options::apply(&mut session, &user, &hello.settings)?;
+    options::apply(&mut session, &user, &hello.settings)?;
     let listed = shared.list(place, peer, &user, &session)?;
     session.introduce(SessionInfo {
         process_id: listed.connection.id,
@@ -90,9 +90,6 @@ async fn begin(
     let reported = ReportedSettings::everything(&session, &mut wire.replies);
     listed.connection.call(reported.application_name());
     wire.replies.key_data(listed.connection.id, listed.connection.secret);
-    for remark in remarks {
-        wire.replies.notice("WARNING", "01000", &remark, None);
-    }
     wire.replies.ready(TransactionStatus::Idle);
     Ok(Begun { session, listed, reported, user: user.into() })
 }

@@ -8,7 +8,7 @@ use thalweg_types::{Error, Result, SqlState};
 /// The name of the only database, and the default name of PostgreSQL's tools.
 const DATABASES: [&str; 2] = ["thalweg", "postgres"];
 
-/// Applies the settings of a startup message to the session. Returns warnings.
+/// Applies the settings of a startup message to the session.
 ///
 /// # Errors
 /// If a setting is unknown or its value is invalid.
@@ -16,33 +16,20 @@ pub(super) fn apply(
     session: &mut Session,
     user: &str,
     settings: &BTreeMap<String, String>,
-) -> Result<Vec<String>> {
-    let mut remarks = Vec::new();
+) -> Result<()> {
     for (name, value) in settings {
         match name.as_str() {
             "database" => check_database(value, user)?,
             "replication" => check_replication(value)?,
             "options" => {
                 for (name, value) in assignments(value)? {
-                    set(session, &name, &value, &mut remarks)?;
+                    session.set_at_opening(&name, &value)?;
                 }
             }
-            name => set(session, name, value, &mut remarks)?,
+            name => session.set_at_opening(name, value)?,
         }
     }
-    Ok(remarks)
-}
-
-fn set(session: &mut Session, name: &str, value: &str, remarks: &mut Vec<String>) -> Result<()> {
-    match session.set_at_opening(name, value) {
-        // Drivers send the time zone of their machine by default, so an unknown one is only a
-        // warning.
-        Err(error) if name.eq_ignore_ascii_case("timezone") => {
-            remarks.push(error.message().to_owned());
-            Ok(())
-        }
-        set => set,
-    }
+    Ok(())
 }
 
 /// Checks the database's name. Drivers default to the user's name, so it is accepted as well.

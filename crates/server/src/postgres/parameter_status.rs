@@ -7,23 +7,23 @@ use crate::admission::Asker;
 use crate::metrics::StatementKind;
 
 /// Settings that sessions cannot change.
-const FIXED: [&str; 8] = [
+const FIXED: [&str; 6] = [
     "in_hot_standby",
     "server_version",
     "server_encoding",
     "client_encoding",
-    "DateStyle",
-    "IntervalStyle",
     "integer_datetimes",
     "standard_conforming_strings",
 ];
 
 /// Settings that sessions can change.
-const CHANGEABLE: [&str; 5] = [
+const CHANGEABLE: [&str; 7] = [
     "application_name",
     "is_superuser",
     "session_authorization",
     "TimeZone",
+    "DateStyle",
+    "IntervalStyle",
     "default_transaction_read_only",
 ];
 const APPLICATION_NAME: usize = 0;

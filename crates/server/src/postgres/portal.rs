@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use thalweg_execution::row_forms::{Encoded, EncodedStream};
 use thalweg_formats::postgres::{EncodedRows, RowEncoder, ValueFormat};
+use thalweg_formats::text::style::within;
 use thalweg_query::{BatchStream, Outcome, Prepared, ScalarValue, Tag};
 use thalweg_types::Result;
 
@@ -54,11 +55,12 @@ impl Rows {
 
     /// The rows of an outcome in either form; `None` if it has none.
     pub(super) fn of(outcome: Outcome, formats: Vec<ValueFormat>) -> Option<Rows> {
-        let Outcome { schema, rows, encoded, tag, .. } = outcome;
+        let Outcome { schema, rows, encoded, tag, style, .. } = outcome;
         if let Some(stream) = encoded {
             return Some(Rows { source: Source::Encoded { stream, next: None }, tag });
         }
-        Some(Rows::new(RowEncoder::new(schema, formats), rows?, tag))
+        let encoder = within(style.as_ref(), || RowEncoder::new(schema, formats));
+        Some(Rows::new(encoder, rows?, tag))
     }
 
     /// True if rows are ready to be written.

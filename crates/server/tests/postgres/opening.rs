@@ -33,8 +33,13 @@ async fn settings_are_taken_or_refused() {
         ("client_encoding", "'utf-8'", "Z(I)"),
         ("client_encoding", "LATIN1", "E(22023)"),
         ("statement_timeout", "abc", "E(22023)"),
-        // Drivers tell the time zone of their machine; here, that is a remark.
         ("TimeZone", "UTC", "Z(I)"),
+        ("timezone", "europe/berlin", "Z(I)"),
+        ("TimeZone", "Nowhere/Land", "E(22023)"),
+        ("options", "-c timezone=Asia/Tokyo", "Z(I)"),
+        ("options", "-c timezone=nowhere", "E(22023)"),
+        ("DateStyle", "ISO, MDY", "Z(I)"),
+        ("IntervalStyle", "nonsense", "E(22023)"),
         ("replication", "false", "Z(I)"),
         ("replication", "maybe", "E(22023)"),
         ("replication", "true", "E(0A000)"),
@@ -214,4 +219,18 @@ async fn clients_are_told_what_postgres_15_tells() {
     raw.send(&[query("SET default_transaction_read_only = on")]).await;
     let changed = summary(&raw.until_ready().await);
     assert_eq!(changed, "C(SET) S(default_transaction_read_only=on) Z(I)");
+    for (statement, changed) in [
+        ("SET timezone = 'europe/berlin'", "C(SET) S(TimeZone=Europe/Berlin) Z(I)"),
+        ("SET TIME ZONE -8", "C(SET) S(TimeZone=<-08>+08) Z(I)"),
+        ("SET intervalstyle = iso_8601", "C(SET) S(IntervalStyle=iso_8601) Z(I)"),
+        (
+            "RESET ALL",
+            "C(RESET) S(TimeZone=UTC) S(IntervalStyle=postgres) \
+                       S(default_transaction_read_only=off) Z(I)",
+        ),
+        ("SET timezone = 'nowhere'", "E(22023) Z(I)"),
+    ] {
+        raw.send(&[query(statement)]).await;
+        assert_eq!(summary(&raw.until_ready().await), changed, "{statement}");
+    }
 }

@@ -13,6 +13,7 @@ use thalweg_types::DataType;
 use super::{numeric, temporal};
 use crate::common_type;
 use crate::types::arrow_type;
+use crate::zone::is_utc;
 
 /// The part of an operand's type that decides about the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,9 +81,21 @@ impl ExprPlanner for TypedOperators {
         let (Ok(left), Ok(right)) = (raw.left.get_type(schema), raw.right.get_type(schema)) else {
             return Ok(PlannerResult::Original(raw));
         };
+        let by_local_clocks = !is_utc()
+            && [&left, &right]
+                .iter()
+                .any(|given| matches!(given, ArrowType::Timestamp(_, Some(_))));
         let operands = typed(operator, (raw.left, left), (raw.right, right));
         let (Operand { expr: left, kind: first }, Operand { expr: right, kind: second }) = operands;
-        Ok(match planned(operator, left, first, right, second) {
+        let planned = match by_local_clocks {
+            true => moved(operator, left, first, right, second),
+            false => Err(Box::new((left, right))),
+        };
+        let planned = planned.or_else(|operands| {
+            let (left, right) = *operands;
+            planned_in_utc(operator, left, first, right, second)
+        });
+        Ok(match planned {
             Ok(planned) => PlannerResult::Planned(planned),
             Err(operands) => {
                 let (left, right) = *operands;
@@ -172,9 +185,29 @@ fn typed(
     }
 }
 
+/// A moment with an interval added or subtracted by the clocks of the session's zone; returns the
+/// operands of other operators.
+fn moved(
+    operator: Operator,
+    left: Expr,
+    first: Kind,
+    right: Expr,
+    second: Kind,
+) -> Result<Expr, Box<(Expr, Expr)>> {
+    let arguments = match (operator, first, second) {
+        (Operator::Plus, Kind::Moment, Kind::Interval) => vec![left, right],
+        (Operator::Plus, Kind::Interval, Kind::Moment) => vec![right, left],
+        (Operator::Minus, Kind::Moment, Kind::Interval) => {
+            vec![left, Expr::Negative(Box::new(right))]
+        }
+        _ => return Err(Box::new((left, right))),
+    };
+    Ok(temporal::later_moment().call(arguments))
+}
+
 /// The operator on operands of these kinds; returns the operands if DataFusion's own operator is
-/// right.
-fn planned(
+/// right. Moments are in UTC.
+fn planned_in_utc(
     operator: Operator,
     left: Expr,
     first: Kind,

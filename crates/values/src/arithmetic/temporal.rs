@@ -4,16 +4,20 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, Date32Type, Field, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
-    IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
+    ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type, Int32Type,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
+    TimestampMicrosecondType,
 };
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
-use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
-use crate::cast::{Manner, convert};
+use crate::calendar::{
+    Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month, is_infinite, is_infinite_day,
+};
+use crate::cast::{Manner, convert, stored_micros};
 use crate::scalar_function::{Compute, Function};
 use crate::types::arrow_type;
+use crate::zone::{Zone, session_zone};
 
 const DAYS_PER_MONTH: f64 = 30.0;
 const SECONDS_PER_DAY: f64 = 86_400.0;
@@ -50,6 +54,56 @@ pub(super) fn moment_difference() -> &'static Arc<ScalarUDF> {
         Function::signed("timestamp_subtract", signature, interval, subtract_moments).into_udf()
     });
     &FUNCTION
+}
+
+/// A moment plus an interval, by the clocks of the session's zone.
+pub(super) fn later_moment() -> &'static Arc<ScalarUDF> {
+    static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let arguments = [DataType::Timestamptz, Interval].map(|data_type| arrow_type(&data_type));
+        let moment = arrow_type(&DataType::Timestamptz);
+        Function::new("timestamptz_add_interval", &[&arguments], moment, add_to_moments).into_udf()
+    });
+    &FUNCTION
+}
+
+fn add_to_moments(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let zone = session_zone();
+    let sums = each::<TimestampMicrosecondType, IntervalMonthDayNanoType, TimestampMicrosecondType>(
+        columns,
+        |moment, interval| {
+            let sum = add_to_moment(moment, interval, &zone);
+            sum.ok_or_else(|| out_of_range("timestamp"))
+        },
+    )?;
+    let sums = sums.as_primitive::<TimestampMicrosecondType>().clone();
+    Ok(Arc::new(sums.with_data_type(arrow_type(&DataType::Timestamptz))))
+}
+
+/// Adds months first, up to the last day of the month at most, then days, then the time. Months and
+/// days keep the time that the zone's clocks show; the time is added to the moment itself.
+///
+/// `None` if the sum is out of range. An infinite moment stays.
+#[must_use]
+pub fn add_to_moment(moment: i64, interval: IntervalMonthDayNano, zone: &Zone) -> Option<i64> {
+    if is_infinite(moment) {
+        return Some(moment);
+    }
+    let mut sum = moment;
+    if interval.months != 0 {
+        let local = zone.local(sum)?;
+        let (days, clock) = (local.div_euclid(MICROS_PER_DAY), local.rem_euclid(MICROS_PER_DAY));
+        let Civil { year, month, day } = Civil::from_days(days);
+        let months = year * 12 + i64::from(month) - 1 + i64::from(interval.months);
+        let (year, month) = (months.div_euclid(12), months.rem_euclid(12) as u32 + 1);
+        let day = day.min(days_in_month(year, month));
+        let days = Civil { year, month, day }.to_days();
+        sum = zone.utc(days.checked_mul(MICROS_PER_DAY)?.checked_add(clock)?)?;
+    }
+    if interval.days != 0 {
+        let days = i64::from(interval.days).checked_mul(MICROS_PER_DAY)?;
+        sum = zone.utc(zone.local(sum)?.checked_add(days)?)?;
+    }
+    sum.checked_add(interval.nanoseconds / 1_000)
 }
 
 /// Rows of two columns, where neither is NULL.
@@ -100,7 +154,13 @@ fn days_and_time(micros: i64) -> IntervalMonthDayNano {
 }
 
 fn subtract_moments(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    let moments = columns.iter().map(moments).collect::<Result<Vec<_>>>()?;
+    let is_moment =
+        |column: &ArrayRef| matches!(column.data_type(), ArrowType::Timestamp(_, Some(_)));
+    let to = match columns.iter().any(is_moment) {
+        true => DataType::Timestamptz,
+        false => Timestamp,
+    };
+    let moments = columns.iter().map(|column| moments(column, &to)).collect::<Result<Vec<_>>>()?;
     each::<TimestampMicrosecondType, TimestampMicrosecondType, IntervalMonthDayNanoType>(
         &moments,
         |left, right| {
@@ -114,11 +174,14 @@ fn subtract_moments(columns: &[ArrayRef]) -> Result<ArrayRef> {
     )
 }
 
-/// Dates and moments in microseconds since 1970.
-fn moments(column: &ArrayRef) -> Result<ArrayRef> {
+/// Dates and moments of one type in microseconds since 1970.
+fn moments(column: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let field = Field::new("", column.data_type().clone(), true);
-    convert(column, &field, &Timestamp, Manner::Explicit)?
-        .ok_or_else(|| Error::internal(format!("{} is no moment", column.data_type())))
+    let converted = convert(column, &field, to, Manner::Explicit)?;
+    let micros = converted.as_ref().and_then(stored_micros);
+    let micros =
+        micros.ok_or_else(|| Error::internal(format!("{} is no moment", column.data_type())))??;
+    Ok(Arc::new(micros))
 }
 
 fn subtract_times(columns: &[ArrayRef]) -> Result<ArrayRef> {

@@ -11,6 +11,10 @@ use arrow::datatypes::{
     IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
     TimestampMicrosecondType,
 };
+use thalweg_formats::text::style::{self, ByteaOutput, SessionStyle};
+use thalweg_formats::text::{
+    format_double_in, format_escaped_bytea, format_interval_in, format_real_in,
+};
 use thalweg_types::Result;
 
 use super::{is_text, plain_cast};
@@ -20,6 +24,11 @@ use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_
 ///
 /// Booleans are `true` and `false`, as in a cast to text; the wire protocol shortens them.
 pub fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
+    if let Some(style) = style::current()
+        && let Some(text) = to_styled_text(array, &style)?
+    {
+        return Ok(Arc::new(text));
+    }
     let text = match array.data_type() {
         text if is_text(text) => return plain_cast(array, &ArrowType::Utf8View),
         ArrowType::Boolean => {
@@ -63,6 +72,50 @@ pub fn to_text(array: &ArrayRef) -> Result<ArrayRef> {
         _ => return plain_cast(array, &ArrowType::Utf8View),
     };
     Ok(Arc::new(text))
+}
+
+/// The text of values of a type whose form depends on the session; `None` for other types.
+fn to_styled_text(array: &ArrayRef, style: &SessionStyle) -> Result<Option<StringViewArray>> {
+    let extra = style.extra_float_digits;
+    Ok(Some(match array.data_type() {
+        ArrowType::Float32 => write_each_native::<Float32Type>(array, |value, text| {
+            format_real_in(value, extra, text);
+        }),
+        ArrowType::Float64 => write_each_native::<Float64Type>(array, |value, text| {
+            format_double_in(value, extra, text);
+        }),
+        ArrowType::Date32 => write_each_native::<Date32Type>(array, |days, text| {
+            style::push_date(style, days, text);
+        }),
+        ArrowType::Timestamp(_, zone) => {
+            let target = ArrowType::Timestamp(TimeUnit::Microsecond, zone.clone());
+            let push = match zone {
+                Some(_) => style::push_timestamptz,
+                None => style::push_timestamp,
+            };
+            let micros = plain_cast(array, &target)?;
+            write_each_native::<TimestampMicrosecondType>(&micros, |micros, text| {
+                push(style, micros, text);
+            })
+        }
+        ArrowType::Interval(_) | ArrowType::Duration(_) => {
+            let interval = plain_cast(array, &ArrowType::Interval(IntervalUnit::MonthDayNano))?;
+            write_each_native::<IntervalMonthDayNanoType>(&interval, |value, text| {
+                format_interval_in(style.intervals, value, text);
+            })
+        }
+        ArrowType::Binary
+        | ArrowType::LargeBinary
+        | ArrowType::BinaryView
+        | ArrowType::FixedSizeBinary(_)
+            if style.bytea == ByteaOutput::Escape =>
+        {
+            let bytes = views_of(array)?;
+            let bytes = bytes.as_binary_view();
+            write_each(array, |index, text| format_escaped_bytea(bytes.value(index), text))
+        }
+        _ => return Ok(None),
+    }))
 }
 
 fn write_each(array: &dyn Array, write: impl Fn(usize, &mut String)) -> StringViewArray {
@@ -208,12 +261,16 @@ pub(crate) fn write_interval(value: IntervalMonthDayNano, text: &mut String) {
     }
 }
 
-fn write_bytea(array: &ArrayRef) -> Result<StringViewArray> {
+fn views_of(array: &ArrayRef) -> Result<ArrayRef> {
     let through = match array.data_type() {
         ArrowType::FixedSizeBinary(_) => plain_cast(array, &ArrowType::Binary)?,
         _ => array.clone(),
     };
-    let bytes = plain_cast(&through, &ArrowType::BinaryView)?;
+    plain_cast(&through, &ArrowType::BinaryView)
+}
+
+fn write_bytea(array: &ArrayRef) -> Result<StringViewArray> {
+    let bytes = views_of(array)?;
     let bytes = bytes.as_binary_view();
     Ok(write_each(array, |index, text| {
         text.push_str("\\x");

@@ -11,6 +11,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::plain_cast;
 use crate::calendar::MICROS_PER_DAY;
+use crate::zone::{self, current_zone};
 
 pub(super) fn convert(
     array: &ArrayRef,
@@ -20,11 +21,22 @@ pub(super) fn convert(
     match (array.data_type(), to) {
         (ArrowType::Date32 | ArrowType::Date64, DataType::Date) => plain_cast(array, target),
         (ArrowType::Date32 | ArrowType::Date64, DataType::Timestamp | DataType::Timestamptz) => {
-            midnight(array, target)
+            let midnight = midnight(array, &ArrowType::Timestamp(TimeUnit::Microsecond, None))?;
+            let midnight = midnight.as_primitive::<TimestampMicrosecondType>().clone();
+            let moments = match to {
+                DataType::Timestamptz => to_utc(midnight)?,
+                _ => midnight,
+            };
+            Ok(Arc::new(moments.with_data_type(target.clone())) as ArrayRef)
         }
         (ArrowType::Time32(_) | ArrowType::Time64(_), DataType::Time) => plain_cast(array, target),
-        (ArrowType::Timestamp(unit, _), _) => {
+        (ArrowType::Timestamp(unit, zone), _) => {
             let micros = micros_of(array, *unit)?;
+            let micros = match (zone.is_some(), *to == DataType::Timestamptz) {
+                (true, false) => to_local(micros)?,
+                (false, true) => to_utc(micros)?,
+                _ => micros,
+            };
             match to {
                 DataType::Date => Ok(Arc::new(micros.unary::<_, Date32Type>(|at| match at {
                     i64::MIN => i32::MIN,
@@ -42,8 +54,37 @@ pub(super) fn convert(
     .map(Some)
 }
 
+type Moments = PrimitiveArray<TimestampMicrosecondType>;
+
+/// Times that the clocks of the session's zone show at moments.
+fn to_local(moments: Moments) -> Result<Moments> {
+    match current_zone() {
+        None => Ok(moments),
+        Some(zone) => moments.try_unary(|utc| zone::local(&zone, utc)),
+    }
+}
+
+/// Moments at which the clocks of the session's zone show times.
+fn to_utc(times: Moments) -> Result<Moments> {
+    match current_zone() {
+        None => Ok(times),
+        Some(zone) => times.try_unary(|local| zone::utc(&zone, local)),
+    }
+}
+
+/// Microseconds since 1970 of moments and timestamps; those of moments are in UTC.
+///
+/// `None` for other types.
+#[must_use]
+pub fn stored_micros(array: &ArrayRef) -> Option<Result<Moments>> {
+    match array.data_type() {
+        ArrowType::Timestamp(unit, _) => Some(micros_of(array, *unit)),
+        _ => None,
+    }
+}
+
 /// Microseconds since 1970 in UTC; nanoseconds are rounded to the nearest.
-fn micros_of(array: &ArrayRef, unit: TimeUnit) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
+fn micros_of(array: &ArrayRef, unit: TimeUnit) -> Result<Moments> {
     if unit == TimeUnit::Nanosecond {
         let nanos = array.as_primitive::<TimestampNanosecondType>();
         return Ok(nanos.unary(|at| at.div_euclid(1_000) + i64::from(at.rem_euclid(1_000) >= 500)));

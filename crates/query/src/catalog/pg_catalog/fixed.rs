@@ -2,6 +2,7 @@
 
 use thalweg_types::DataType;
 use thalweg_values::system_types::column_type_oid;
+use thalweg_values::zone::Zone;
 
 use super::roles::OWNER;
 use super::rows::{Rows, Value};
@@ -100,14 +101,18 @@ pub(super) fn operator_classes(rows: &mut Rows) {
     }
 }
 
-/// Lists UTC, the only time zone so far.
-pub(super) fn time_zones(rows: &mut Rows) {
-    rows.push([
-        ("name", "UTC".into()),
-        ("abbrev", "UTC".into()),
-        ("utc_offset", Value::Seconds(0)),
-        ("is_dst", false.into()),
-    ]);
+/// The zones that sessions can have, as they are at a moment.
+pub(super) fn time_zones(now_micros: i64, rows: &mut Rows) {
+    for (name, zone) in Zone::places() {
+        let mut abbreviation = String::new();
+        zone.push_abbreviation(now_micros, &mut abbreviation);
+        rows.push([
+            ("name", name.into()),
+            ("abbrev", abbreviation.into()),
+            ("utc_offset", Value::Seconds(zone.offset_at_utc(now_micros))),
+            ("is_dst", zone.is_summer(now_micros).into()),
+        ]);
+    }
 }
 
 /// PostgreSQL's keywords, one a line: the word, its category, and whether it may name a column

@@ -110,7 +110,7 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_stat_database" => server::database_usage(rows),
         "pg_tables" => listings::tables(inputs, rows),
         "pg_tablespace" => namespaces::tablespaces(rows),
-        "pg_timezone_names" => fixed::time_zones(rows),
+        "pg_timezone_names" => fixed::time_zones(lookup.now_micros(), rows),
         "pg_type" => types::of_rows(objects, rows),
         "pg_views" => listings::views(inputs, rows),
         "thalweg_checkpoints" => storage::checkpoints(lookup, rows),

@@ -17,7 +17,7 @@ use thalweg_values::types::{column_type, is_serial, kept_digits};
 
 use super::super::rows::{compile, evaluate_default};
 use super::super::sequence::{takes_numbers, with_numbers};
-use super::super::{Execution, Target, folded, storage_parameters};
+use super::super::{Execution, Target, folded, storage_parameters, stored_moments};
 use super::check_names;
 use crate::statement::target::QualifiedName;
 
@@ -229,6 +229,9 @@ pub(in crate::statement) fn set_default(
     expression: &Expr,
     execution: &Execution<'_>,
 ) -> Result<()> {
+    if column.data_type == DataType::Timestamptz {
+        stored_moments::check_definition(expression)?;
+    }
     let text = with_numbers(&execution.names.catalog(), expression)?.to_string();
     let logical =
         execution.translate(execution.state.create_logical_expr(&text, &DFSchema::empty()));
@@ -294,6 +297,9 @@ pub(in crate::statement) fn add_check(
     };
     let taken = |name: &str| schema.checks.iter().any(|check| check.name == name);
     let name = given.unwrap_or_else(|| free_name(base, taken));
+    if schema.columns.iter().any(|column| column.data_type == DataType::Timestamptz) {
+        stored_moments::check_definition(expression)?;
+    }
     let text = expression.to_string();
     let whole = execution.translate(DFSchema::try_from(arrow_schema(schema)))?;
     let logical = execution.translate(execution.state.create_logical_expr(&text, &whole))?;

@@ -2,32 +2,24 @@
 
 use thalweg_types::{Error, Result, SqlState};
 
-use super::Setter;
 use super::definitions::Definition;
 use super::values::{self, invalid, invalid_value};
+use super::{Setter, styles};
 use crate::catalog::split_search_path;
 
 const CANT_CHANGE: SqlState = SqlState("55P02");
 const INVALID_NAME: SqlState = SqlState("42602");
 
 /// Settings that have only their initial value here, because another one would change answers.
-const FIXED: [&str; 10] = [
+const FIXED: [&str; 8] = [
     "array_nulls",
     "backslash_quote",
-    "bytea_output",
     "default_with_oids",
-    "intervalstyle",
     "password_encryption",
     "quote_all_identifiers",
     "standard_conforming_strings",
     "timezone_abbreviations",
     "transform_null_equals",
-];
-
-/// Accepted spellings of values, in lower case.
-const SPELLINGS: [(&str, &[&str]); 2] = [
-    ("datestyle", &["iso", "iso, mdy", "mdy", "iso,mdy"]),
-    ("timezone", &["utc", "etc/utc", "gmt", "etc/gmt", "zulu", "uct", "z"]),
 ];
 
 /// True for the name of a custom setting, which users may invent. DataFusion's own settings have
@@ -91,11 +83,6 @@ pub(super) fn read(definition: &Definition, value: &str) -> Result<String> {
         }
         return Err(invalid(name, value, definition.initial));
     }
-    if let Some((_, spellings)) = SPELLINGS.iter().find(|(known, _)| *known == key) {
-        let is_known = spellings.contains(&value.to_lowercase().as_str());
-        let initial = definition.initial.to_owned();
-        return is_known.then_some(initial).ok_or_else(|| invalid(name, value, definition.initial));
-    }
     match key {
         "client_encoding" => encoding(name, value),
         "default_table_access_method" if value != "heap" => {
@@ -110,10 +97,7 @@ pub(super) fn read(definition: &Definition, value: &str) -> Result<String> {
             "simple" | "english" => Ok(stored),
             _ => Err(invalid_value(name, value)),
         },
-        "extra_float_digits" if stored.starts_with('-') || stored == "0" => {
-            Err(Error::unsupported("extra_float_digits below 1")
-                .with_hint("Floating-point values are always written with all their digits."))
-        }
+        "timezone" => styles::time_zone(name, value),
         "seed" => Err(Error::unsupported("a seed of random numbers")),
         "search_path" if split_search_path(value).is_none() => {
             Err(invalid_value(name, value).with_detail("List syntax is invalid."))

@@ -202,6 +202,7 @@ fn value_text(value: &Expr) -> String {
             other => other.to_string(),
         },
         Expr::Identifier(ident) => folded(ident),
+        Expr::Interval(interval) => format!("INTERVAL '{}'", value_text(&interval.value)),
         other => other.to_string(),
     }
 }

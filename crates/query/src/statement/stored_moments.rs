@@ -1,0 +1,78 @@
+//! Moments without a zone in defaults and checks.
+//!
+//! PostgreSQL reads such a literal once, in the zone of the session that defines the table. Here
+//! the text is stored and read again, always in UTC and in ISO order, so that all writers agree.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result as PlanResult};
+use datafusion::logical_expr::{Expr as PlanExpr, Literal as _};
+use datafusion::scalar::ScalarValue;
+use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use thalweg_formats::text::style::within;
+use thalweg_formats::text::{parse, style};
+use thalweg_types::{DataType, Error, Result};
+use thalweg_values::types::arrow_type;
+
+/// The text of a moment, read as stored texts are read, with its zone; `None` for other texts.
+pub(super) fn with_zone(text: &str) -> Option<String> {
+    within(None, || {
+        let micros = parse::timestamptz(text).ok()?;
+        let mut zoned = String::new();
+        style::push_timestamptz(&style::SessionStyle::default(), micros, &mut zoned);
+        Some(zoned)
+    })
+}
+
+/// The moments of an expression's literals, as values.
+pub(super) fn read(expression: PlanExpr, _: &DFSchema) -> PlanResult<PlanExpr> {
+    let moment = arrow_type(&DataType::Timestamptz);
+    let read = expression.transform_up(|expression| {
+        let PlanExpr::Cast(cast) = &expression else { return Ok(Transformed::no(expression)) };
+        let PlanExpr::Literal(value, _) = cast.expr.as_ref() else {
+            return Ok(Transformed::no(expression));
+        };
+        let text = value.try_as_str().flatten().filter(|_| *cast.field.data_type() == moment);
+        match text.and_then(|text| within(None, || parse::timestamptz(text).ok())) {
+            Some(micros) => {
+                let utc = Some("UTC".into());
+                Ok(Transformed::yes(ScalarValue::TimestampMicrosecond(Some(micros), utc).lit()))
+            }
+            None => Ok(Transformed::no(expression)),
+        }
+    });
+    read.map(|transformed| transformed.data)
+}
+
+/// Refuses a definition that the session reads otherwise than later writers will.
+///
+/// # Errors
+/// 0A000 if a literal is a moment without a zone and the session is not in UTC.
+pub(super) fn check_definition(expression: &Expr) -> Result<()> {
+    if style::current().is_none() {
+        return Ok(());
+    }
+    let differs = |text: &str| {
+        let here = parse::timestamptz(text).ok();
+        here.is_some() && here != within(None, || parse::timestamptz(text).ok())
+    };
+    let found = visit_expressions(expression, |part| match part {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) if differs(text) => ControlFlow::Break(text.clone()),
+            _ => ControlFlow::Continue(()),
+        },
+        Expr::TypedString(typed) => match &typed.value.value {
+            Value::SingleQuotedString(text) if differs(text) => ControlFlow::Break(text.clone()),
+            _ => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(text) => {
+            let what = format!("the moment '{text}' without a zone in a default or a check");
+            Err(Error::unsupported(what).with_hint("Write its zone, such as +00, or SET timezone."))
+        }
+    }
+}
