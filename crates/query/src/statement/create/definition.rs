@@ -294,6 +294,11 @@ pub(in crate::statement) fn add_check(
     };
     let taken = |name: &str| schema.checks.iter().any(|check| check.name == name);
     let name = given.unwrap_or_else(|| free_name(base, taken));
+    // PostgreSQL shows a check without the parentheses around it that have no meaning.
+    let mut expression = expression;
+    while let Expr::Nested(inner) = expression {
+        expression = inner;
+    }
     let text = expression.to_string();
     let whole = execution.translate(DFSchema::try_from(arrow_schema(schema)))?;
     let logical = execution.translate(execution.state.create_logical_expr(&text, &whole))?;
