@@ -5,6 +5,8 @@
 //! No text, however long or deep, exhausts the stack: see [`depth`].
 
 mod balance;
+mod comments;
+mod copy_options;
 mod cursors;
 mod dialect;
 mod effort;
@@ -33,6 +35,7 @@ use thalweg_values::sql_parts::{NESTING_MAX, parse_part};
 use thalweg_values::sql_text::{SourcePositions, depth, parser_stack};
 
 use self::dialect::ThalwegDialect;
+pub use comments::commented_constraint;
 pub use cursors::is_move;
 pub(crate) use dialect::SYMMETRIC_BOUNDS;
 pub(crate) use intervals::interval_parts;
@@ -169,6 +172,7 @@ fn first_of(tokens: &[TokenWithSpan]) -> Option<Result<Statement, DataFusionErro
         .or_else(|| roles::parse(tokens))
         .or_else(|| settings::parse(tokens))
         .or_else(|| sequences::parse(tokens))
+        .or_else(|| comments::parse(tokens))
 }
 
 fn parse_balanced(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
@@ -197,6 +201,7 @@ fn parse_other(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError>
 
 /// `COPY` as in PostgreSQL; if that fails, DataFusion's `COPY … STORED AS …`.
 fn parse_copy(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
+    let tokens = copy_options::spelled_out(tokens);
     let mut parser = Parser::new(&ThalwegDialect)
         .with_tokens_with_locations(tokens.clone())
         .with_recursion_limit(NESTING_MAX);

@@ -3,6 +3,7 @@
 //! Two catalogs hold the same tables: [`DATABASE`], and [`WITH_ROW_IDS`], which adds a column with
 //! each row's id for the statements that change rows.
 
+mod comments;
 mod definitions;
 mod derived;
 mod field_metadata;
@@ -37,12 +38,14 @@ use thalweg_types::Error;
 use thalweg_values::errors::external;
 
 use crate::privileges::{Identity, Rights};
+use crate::sequences::numbered_column;
 use crate::workers::{Cluster, TableOnWorkers};
 use derived::Found;
 use object_id_types::ObjectIdNames;
 use objects::Objects;
 use view::Meaning;
 
+pub(crate) use comments::has_initial_comment;
 pub(crate) use definitions::name_parts;
 pub(crate) use object_id_types::written;
 pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
@@ -350,6 +353,7 @@ impl SchemaProvider for Namespace {
     fn table_exist(&self, name: &str) -> bool {
         let catalog = self.session.catalog();
         catalog.object(&self.namespace, name).is_some()
+            || numbered_column(&catalog, &self.namespace, name).is_some()
             || view::file_named(name).is_some()
             || pg_catalog::exists(name)
     }
@@ -390,6 +394,9 @@ impl Namespace {
         {
             return table.map(Some);
         }
+        if let Some(counter) = self.counter(name)? {
+            return Ok(Some(counter));
+        }
         let Some(file) = view::file_named(name) else {
             // `pg_catalog` is searched even if it is not named.
             return PgCatalog { session: Arc::clone(&self.session) }.table(name).await;
@@ -398,6 +405,25 @@ impl Namespace {
         rights.read_server_files("read a file").map_err(external)?;
         let state = self.session.session_state()?;
         view::external(&state, &file).await.map(Some)
+    }
+
+    /// The counter of an auto-numbered column as the sequence that clients see. Counters of tables
+    /// whose rows are on workers are raised only when rows are numbered, so they are not shown.
+    fn counter(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let catalog = self.session.catalog();
+        let Some((table, column)) = numbered_column(&catalog, &self.namespace, name) else {
+            return Ok(None);
+        };
+        if self.session.cluster.holds(table) {
+            return Ok(None);
+        }
+        let rights = self.session.rights_of_reader();
+        rights.on_relation(&self.namespace, &table.name, Privilege::Select).map_err(external)?;
+        let next = self.session.with(|t| Ok(t.state(table.id)?.identities().next(column.id)));
+        match next.map_err(external)? {
+            Some(next) => pg_catalog::counter_table(next).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The relation that a view's query was bound to, with the columns that it had then.

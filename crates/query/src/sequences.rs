@@ -14,7 +14,7 @@ use thalweg_txn::{
     Catalog, Object, Position, Privilege, Privileges, RoleId, Securable, Sequence, SequenceCounter,
     no_table,
 };
-use thalweg_types::{Column, Error, Result, SqlState, TableId};
+use thalweg_types::{Column, Error, Result, SqlState, TableId, TableSchema};
 
 use crate::catalog::{SearchPath, name_parts};
 use crate::database::DatabaseShared;
@@ -276,11 +276,21 @@ pub(crate) fn sequence_named<'a>(
 
 /// True if clients see a sequence of this name, because a column numbers its rows.
 fn is_of_column(catalog: &Catalog, namespace: &str, name: &str) -> bool {
-    catalog.tables().any(|entry| {
-        let table = &entry.schema;
-        let mut numbered = table.columns.iter().filter(|column| column.identity.is_some());
-        let is_it = |column: &Column| format!("{}_{}_seq", table.name, column.name) == name;
-        table.namespace == namespace && numbered.any(is_it)
+    numbered_column(catalog, namespace, name).is_some()
+}
+
+/// The column whose counter clients see as a sequence of this name.
+pub(crate) fn numbered_column<'a>(
+    catalog: &'a Catalog,
+    namespace: &str,
+    name: &str,
+) -> Option<(&'a Arc<TableSchema>, &'a Column)> {
+    let stem = name.strip_suffix("_seq")?;
+    catalog.tables().map(|entry| &entry.schema).find_map(|table| {
+        let column = stem.strip_prefix(table.name.as_str())?.strip_prefix('_')?;
+        let (_, column) = table.column_named(column)?;
+        let is_it = table.namespace == namespace && column.identity.is_some();
+        is_it.then_some((table, column))
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod alter_table;
 pub(crate) mod ast_tools;
+mod comment;
 mod conflict;
 mod copy;
 mod create;
@@ -243,8 +244,8 @@ async fn plain(
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
         Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
-        Statement::Comment { object_type, object_name, .. } => {
-            no_ops::comment(execution, object_type, object_name)
+        Statement::Comment { object_type, object_name, comment, .. } => {
+            comment::run(execution, object_type, object_name, comment.as_deref()).await
         }
         Statement::Lock(lock) => no_ops::lock(execution, lock),
         other => Err(Error::unsupported(kind_of(other))),

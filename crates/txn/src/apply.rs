@@ -84,7 +84,8 @@ fn apply_catalog(
         | CatalogChange::Define { .. }
         | CatalogChange::Undefine { .. }
         | CatalogChange::Role(_)
-        | CatalogChange::Access(_) => {}
+        | CatalogChange::Access(_)
+        | CatalogChange::Comment(_) => {}
     }
     stage.catalog = Arc::clone(&after);
     let first = effects.catalog.take().map_or(before, |(first, _)| first);

@@ -4,6 +4,7 @@
 //! disagree.
 
 mod access;
+mod comments;
 mod dependents;
 mod privilege;
 mod roles;
@@ -18,6 +19,8 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 use crate::sequence::Sequence;
 use access::AccessLists;
 pub use access::{Access, AccessChange, Grant, Securable, access_item};
+use comments::Comments;
+pub use comments::{CommentChange, CommentPart, CommentedObject};
 pub use dependents::{Dependency, Dependent, DropReason, Referenced, cannot_drop};
 pub use privilege::{Privilege, Privileges};
 pub use roles::{
@@ -90,6 +93,19 @@ pub struct Catalog {
     roles: Arc<Roles>,
     #[serde(default)]
     access: Arc<AccessLists>,
+    // Catalogs without comments are written as before comments existed.
+    #[serde(default, skip_serializing_if = "has_no_comments")]
+    comments: Arc<Comments>,
+}
+
+fn has_no_comments(comments: &Arc<Comments>) -> bool {
+    comments.is_empty()
+}
+
+/// The state of objects that is found by their names.
+struct Attached {
+    access: Arc<AccessLists>,
+    comments: Arc<Comments>,
 }
 
 impl Default for Catalog {
@@ -102,6 +118,7 @@ impl Default for Catalog {
             version: Lsn(0),
             roles: Arc::default(),
             access: Arc::default(),
+            comments: Arc::default(),
         }
     }
 }
@@ -143,6 +160,7 @@ pub enum CatalogChange {
     },
     Role(RoleChange),
     Access(AccessChange),
+    Comment(CommentChange),
 }
 
 impl Catalog {
@@ -245,15 +263,18 @@ impl Catalog {
 
     /// All privileges on an object: the owner's first, then those granted to others.
     pub fn grants(&self, object: &Securable) -> impl Iterator<Item = Grant> {
-        let access = self.access(object);
-        let all = self.all_privileges(object);
-        let owner = Grant {
-            grantee: Some(access.owner),
-            grantor: access.owner,
-            privileges: all,
-            grantable: all,
-        };
-        std::iter::once(owner).chain(access.grants().iter().copied())
+        let own = self.owner_grant(object);
+        let own = Grant { grantable: own.privileges, ..own };
+        std::iter::once(own).chain(self.access(object).grants().iter().copied())
+    }
+
+    /// The owner's privileges as an entry of the access list. It shows no grant options, although
+    /// the owner may grant all of the privileges.
+    #[must_use]
+    pub fn owner_grant(&self, object: &Securable) -> Grant {
+        let owner = self.access(object).owner;
+        let privileges = self.all_privileges(object);
+        Grant { grantee: Some(owner), grantor: owner, privileges, grantable: Privileges::NONE }
     }
 
     /// Effective privileges of a role on an object: by ownership, and by grants to itself, to
@@ -314,6 +335,7 @@ impl Catalog {
             }
             CatalogChange::Role(change) => next.change_role(change)?,
             CatalogChange::Access(change) => next.change_access(change)?,
+            CatalogChange::Comment(change) => next.change_comment(change)?,
         }
         Ok(next)
     }
@@ -333,7 +355,7 @@ impl Catalog {
             return Err(self.not_empty(name));
         }
         self.namespaces.remove(name);
-        self.forget_access(&Securable::Namespace(name.to_owned()));
+        self.forget_attached(&Securable::Namespace(name.to_owned()));
         Ok(())
     }
 
@@ -382,16 +404,19 @@ impl Catalog {
             return Err(altered_meanwhile(&schema.name));
         }
         self.refuse_lost_columns(&current.schema, schema)?;
+        let before = Arc::clone(&current.schema);
         let (namespace, name) = self.names[&schema.id].clone();
-        let access = Arc::clone(&self.access);
+        let attached = self.attached();
         self.remove(&namespace, &name)?;
         self.create_table(schema, lsn)?;
-        self.access = access;
+        self.restore(attached);
         let from = Securable::Relation { namespace, name };
-        if self.access.has(&from) {
-            let to = Securable::relation(&schema.namespace, &schema.name);
-            Arc::make_mut(&mut self.access).rename(&from, to);
+        let to = Securable::relation(&schema.namespace, &schema.name);
+        let commented = CommentedObject::Object(from.clone());
+        if self.comments.has(&commented) {
+            Arc::make_mut(&mut self.comments).follow(&commented, &before, schema);
         }
+        self.rename_attached(&from, to);
         Ok(())
     }
 
@@ -418,9 +443,9 @@ impl Catalog {
         match self.object(namespace, name) {
             Some(Object::Table(_) | Object::Sequence(_)) => return Err(name_taken(name)),
             Some(_) if replace => {
-                let access = Arc::clone(&self.access);
+                let attached = self.attached();
                 self.remove(namespace, name)?;
-                self.access = access;
+                self.restore(attached);
             }
             _ => {}
         }
@@ -439,20 +464,17 @@ impl Catalog {
         if replace != before.is_some() {
             return Err(if replace { no_table(name) } else { name_taken(name) });
         }
-        let access = Arc::clone(&self.access);
+        let attached = self.attached();
         if let Some((namespace, name)) = &before {
             self.remove(namespace, name)?;
         }
         self.insert(namespace, name, Object::Sequence(sequence.clone()))?;
-        self.access = access;
+        self.restore(attached);
         self.names.insert(sequence.id, (namespace.to_owned(), name.to_owned()));
         self.next_table_id = self.next_table_id.max(sequence.id.0 + 1);
         let to = Securable::relation(namespace, name);
         if let Some((namespace, name)) = before {
-            let from = Securable::Relation { namespace, name };
-            if from != to && self.access.has(&from) {
-                Arc::make_mut(&mut self.access).rename(&from, to);
-            }
+            self.rename_attached(&Securable::Relation { namespace, name }, to);
         }
         Ok(())
     }
@@ -460,6 +482,7 @@ impl Catalog {
     fn change_role(&mut self, change: &RoleChange) -> Result<()> {
         if let RoleChange::Drop { id } = change {
             self.is_not_needed(*id)?;
+            self.forget_comments(&CommentedObject::Role(*id));
         }
         Arc::make_mut(&mut self.roles).change(change)
     }
@@ -506,24 +529,75 @@ impl Catalog {
         }
     }
 
-    fn change_access(&mut self, change: &AccessChange) -> Result<()> {
-        match change.object() {
-            Securable::Database => {}
-            Securable::Namespace(name) if self.has_namespace(name) => {}
-            Securable::Namespace(name) => return Err(no_namespace(name)),
+    fn check_exists(&self, object: &Securable) -> Result<()> {
+        match object {
+            Securable::Database => Ok(()),
+            Securable::Namespace(name) if self.has_namespace(name) => Ok(()),
+            Securable::Namespace(name) => Err(no_namespace(name)),
             Securable::Relation { namespace, name } => {
-                self.object(namespace, name).ok_or_else(|| no_table(name))?;
+                self.object(namespace, name).map(|_| ()).ok_or_else(|| no_table(name))
             }
         }
+    }
+
+    fn change_access(&mut self, change: &AccessChange) -> Result<()> {
+        self.check_exists(change.object())?;
         if let Some(gone) = change.roles().find(|role| self.roles.get(*role).is_none()) {
             return Err(roles::no_role_with(gone));
         }
         Arc::make_mut(&mut self.access).change(change)
     }
 
-    fn forget_access(&mut self, object: &Securable) {
+    fn change_comment(&mut self, change: &CommentChange) -> Result<()> {
+        match &change.object {
+            CommentedObject::Object(object) => self.check_exists(object)?,
+            CommentedObject::Role(id) => {
+                self.roles.get(*id).ok_or_else(|| roles::no_role_with(*id))?;
+            }
+        }
+        Arc::make_mut(&mut self.comments).change(change);
+        Ok(())
+    }
+
+    /// All comments.
+    pub fn comments(&self) -> impl Iterator<Item = (&CommentedObject, &CommentPart, &str)> {
+        self.comments.all()
+    }
+
+    fn attached(&self) -> Attached {
+        Attached { access: Arc::clone(&self.access), comments: Arc::clone(&self.comments) }
+    }
+
+    fn restore(&mut self, attached: Attached) {
+        let Attached { access, comments } = attached;
+        self.access = access;
+        self.comments = comments;
+    }
+
+    fn rename_attached(&mut self, from: &Securable, to: Securable) {
+        if *from == to {
+            return;
+        }
+        let commented = CommentedObject::Object(from.clone());
+        if self.comments.has(&commented) {
+            let to = CommentedObject::Object(to.clone());
+            Arc::make_mut(&mut self.comments).rename(&commented, to);
+        }
+        if self.access.has(from) {
+            Arc::make_mut(&mut self.access).rename(from, to);
+        }
+    }
+
+    fn forget_attached(&mut self, object: &Securable) {
+        self.forget_comments(&CommentedObject::Object(object.clone()));
         if self.access.has(object) {
             Arc::make_mut(&mut self.access).forget(object);
+        }
+    }
+
+    fn forget_comments(&mut self, object: &CommentedObject) {
+        if self.comments.has(object) {
+            Arc::make_mut(&mut self.comments).forget(object);
         }
     }
 
@@ -545,7 +619,7 @@ impl Catalog {
         if let Object::Sequence(sequence) = &removed {
             self.names.remove(&sequence.id);
         }
-        self.forget_access(&Securable::relation(namespace, name));
+        self.forget_attached(&Securable::relation(namespace, name));
         Ok(())
     }
 }

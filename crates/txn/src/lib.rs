@@ -34,10 +34,11 @@ mod write_set;
 
 pub use catalog::{
     Access, AccessChange, BOOTSTRAP_ROLE, BoundColumn, BoundRelation, BoundSource, Catalog,
-    CatalogChange, DEFAULT_NAMESPACE, Dependency, Dependent, DropReason, ExternalTable, Grant,
-    Membership, Object, Privilege, Privileges, Referenced, Role, RoleChange, RoleId, RoleOption,
-    Roles, Secret, Securable, TableEntry, View, ViewBinding, access_item, cannot_drop,
-    decode_changes, encode_changes, fingerprint, name_taken, no_namespace, no_role, no_table,
+    CatalogChange, CommentChange, CommentPart, CommentedObject, DEFAULT_NAMESPACE, Dependency,
+    Dependent, DropReason, ExternalTable, Grant, Membership, Object, Privilege, Privileges,
+    Referenced, Role, RoleChange, RoleId, RoleOption, Roles, Secret, Securable, TableEntry, View,
+    ViewBinding, access_item, cannot_drop, decode_changes, encode_changes, fingerprint, name_taken,
+    no_namespace, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options, RowLockTerm};
 pub use keyed::{

@@ -5,9 +5,10 @@
 //! not know the other spellings.
 
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType as SqlType, Expr, Function, FunctionArgumentClause,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Subscript, TableFactor, Value,
+    AccessExpr, BinaryOperator, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, ObjectName, OrderBy,
+    OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Subscript, TableFactor,
+    TableFunctionArgs, Value,
 };
 use thalweg_types::{Error, Result};
 use thalweg_values::system_types::SystemType;
@@ -115,7 +116,9 @@ pub(super) fn respell_source(factor: &mut TableFactor) {
         TableFactor::Table { name, args: args @ Some(_), .. } => {
             unqualify(name);
             let takes_nothing = args.as_ref().is_some_and(|list| list.args.is_empty());
-            if let Some(table) = table_of(name).filter(|_| takes_nothing) {
+            let table = table_of(name).filter(|_| takes_nothing);
+            let of_options = || args.as_ref().and_then(|list| options_table(name, list));
+            if let Some(table) = table.or_else(of_options) {
                 *name = ObjectName::from(vec![quoted("pg_catalog"), quoted(table)]);
                 *args = None;
             }
@@ -129,6 +132,28 @@ fn table_of(name: &ObjectName) -> Option<&'static str> {
     let [name] = name.0.as_slice() else { return None };
     let name = normalized(name.as_ident()?);
     TABLE_FUNCTIONS.iter().find(|known| known.0 == name).map(|known| known.1)
+}
+
+/// Columns of the catalog with options of foreign data and of storage, which no object here has.
+const OPTIONS: [&str; 6] =
+    ["attfdwoptions", "fdwoptions", "ftoptions", "reloptions", "srvoptions", "umoptions"];
+
+/// The table without rows that `pg_options_to_table` of such a column gives.
+fn options_table(name: &ObjectName, arguments: &TableFunctionArgs) -> Option<&'static str> {
+    const NAME: &str = "pg_options_to_table";
+    let [function] = name.0.as_slice() else { return None };
+    if normalized(function.as_ident()?) != NAME {
+        return None;
+    }
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] = arguments.args.as_slice() else {
+        return None;
+    };
+    let column = match argument {
+        Expr::Identifier(column) => column,
+        Expr::CompoundIdentifier(parts) => parts.last()?,
+        _ => return None,
+    };
+    OPTIONS.contains(&normalized(column).as_str()).then_some(NAME)
 }
 
 /// `pg_catalog.lower` is `lower`.

@@ -21,6 +21,7 @@ use thalweg_txn::{
 use thalweg_types::{Column, ColumnId, DataType, Index, Key, TableId, TableSchema, ValueOrder};
 
 use super::INFORMATION_SCHEMA;
+use super::comments;
 use super::information_schema;
 use super::pg_catalog::relations;
 
@@ -42,6 +43,7 @@ pub(crate) struct Objects {
     pub(super) namespaces: Vec<Namespace>,
     pub(super) relations: Vec<Relation>,
     pub(super) checks: Vec<CheckConstraint>,
+    pub(super) comments: Vec<comments::Comment>,
     by_oid: HashMap<i64, usize>,
     by_name: HashMap<(String, String), usize>,
 }
@@ -66,9 +68,12 @@ impl Shared {
             Some(role) => Cow::Borrowed(role.name.as_str()),
             None => Cow::Owned(id.0.to_string()),
         };
-        let grants: Vec<String> =
-            access.grants().iter().map(|grant| access_item(grant, name)).collect();
-        Shared { owner: i64::from(access.owner.0), grants: (!grants.is_empty()).then_some(grants) }
+        // The owner's own privileges are listed as soon as there are others.
+        let grants = (!access.grants().is_empty()).then(|| {
+            let owner = std::iter::once(catalog.owner_grant(object));
+            owner.chain(access.grants().iter().copied()).map(|g| access_item(&g, name)).collect()
+        });
+        Shared { owner: i64::from(access.owner.0), grants }
     }
 
     /// Owner and grants of the database's own objects.
@@ -213,6 +218,7 @@ impl Objects {
             namespaces: namespaces(catalog, &mut numbers),
             relations: Vec::new(),
             checks: Vec::new(),
+            comments: Vec::new(),
             by_oid: HashMap::new(),
             by_name: HashMap::new(),
         };
@@ -231,6 +237,7 @@ impl Objects {
             let name = (relation.namespace.clone(), relation.name.clone());
             objects.by_name.entry(name).or_insert(index);
         }
+        objects.comments = comments::all(catalog, &objects);
         objects
     }
 

@@ -16,6 +16,7 @@ use super::objects::PG_CATALOG;
 use super::{
     INFORMATION_SCHEMA, InformationSchema, Namespace, PgCatalog, SessionCatalog, pg_catalog, view,
 };
+use crate::sequences::numbered_column;
 
 /// The namespace that DataFusion takes for unqualified names. Errors about unknown tables leave out
 /// the last part of its name, so that they show the name as it was written.
@@ -202,6 +203,7 @@ impl Unqualified {
                     return Some(Arc::new(schema));
                 }
             } else if view::is_object(&catalog, namespace, name)
+                || numbered_column(&catalog, namespace, name).is_some()
                 || namespace == crate::workers::NAMESPACE
             {
                 return Some(self.namespace(namespace));

@@ -145,15 +145,15 @@ fn columns(
         let Expr::Identifier(name) = expr else {
             return Err(Error::unsupported("an index over an expression"));
         };
-        if let Some(class) = &column.operator_class {
-            return Err(Error::unsupported(format!("the operator class {class}")));
-        }
         let name = folded(name);
         let (_, known) = table.column_named(&name).ok_or_else(|| {
             let message = format!("column \"{name}\" does not exist");
             Error::new(SqlState::UNDEFINED_COLUMN, message)
         })?;
         check_type(&known.data_type)?;
+        if let Some(class) = &column.operator_class {
+            check_class(class, &known.data_type)?;
+        }
         let options = &column.column.options;
         let descending = options.asc == Some(false);
         let nulls_first = options.nulls_first.unwrap_or(descending);
@@ -172,6 +172,49 @@ fn check_type(data_type: &DataType) -> Result<()> {
         return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
     }
     Err(Error::unsupported(format!("a column of type {data_type} in an index")))
+}
+
+/// The operator classes whose order is the order of an index here, with the type that each accepts.
+/// Text is compared byte by byte, so that the classes for patterns have the order of the others.
+static OPERATOR_CLASSES: [(&str, DataType); 20] = [
+    ("bool_ops", DataType::Boolean),
+    ("int2_ops", DataType::Int2),
+    ("int4_ops", DataType::Int4),
+    ("int8_ops", DataType::Int8),
+    ("float4_ops", DataType::Float4),
+    ("float8_ops", DataType::Float8),
+    ("numeric_ops", DataType::Decimal { precision: 38, scale: 0 }),
+    ("date_ops", DataType::Date),
+    ("time_ops", DataType::Time),
+    ("timestamp_ops", DataType::Timestamp),
+    ("timestamptz_ops", DataType::Timestamptz),
+    ("uuid_ops", DataType::Uuid),
+    ("bytea_ops", DataType::Bytea),
+    ("jsonb_ops", DataType::Jsonb),
+    ("text_ops", DataType::Text { max_chars: None }),
+    ("varchar_ops", DataType::Text { max_chars: None }),
+    ("bpchar_ops", DataType::Text { max_chars: None }),
+    ("text_pattern_ops", DataType::Text { max_chars: None }),
+    ("varchar_pattern_ops", DataType::Text { max_chars: None }),
+    ("bpchar_pattern_ops", DataType::Text { max_chars: None }),
+];
+
+/// # Errors
+/// 42704 for an unknown operator class, 42804 if it is one of another type.
+fn check_class(class: &ObjectName, data_type: &DataType) -> Result<()> {
+    let name = QualifiedName::of(class)?.name;
+    let known = OPERATOR_CLASSES.iter().find(|known| known.0 == name);
+    let Some((_, accepted)) = known else {
+        let message =
+            format!("operator class \"{class}\" does not exist for access method \"btree\"");
+        return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+    };
+    // Lengths and digits do not matter.
+    if std::mem::discriminant(accepted) == std::mem::discriminant(data_type) {
+        return Ok(());
+    }
+    let message = format!("operator class \"{class}\" does not accept data type {data_type}");
+    Err(Error::new(SqlState::DATATYPE_MISMATCH, message))
 }
 
 /// `table_column_column_idx`, with a number if that is taken.

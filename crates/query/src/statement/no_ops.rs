@@ -1,40 +1,11 @@
-//! Statements that are accepted and do nothing: `COMMENT ON` and `LOCK TABLE`. A notice tells the
-//! client.
+//! `LOCK TABLE`, which is accepted and does nothing. A notice tells the client.
 
-use datafusion::sql::sqlparser::ast::{CommentObject, Lock, ObjectName};
+use datafusion::sql::sqlparser::ast::Lock;
 use thalweg_txn::Privilege;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::target::QualifiedName;
-use super::{Execution, Target, folded};
+use super::{Execution, Target};
 use crate::outcome::Outcome;
-
-/// `COMMENT ON`: its object must exist.
-pub(super) fn comment(
-    execution: &Execution<'_>,
-    kind: &CommentObject,
-    name: &ObjectName,
-) -> Result<Outcome> {
-    let catalog = execution.names.catalog();
-    match kind {
-        CommentObject::Column => {
-            let mut table = name.clone();
-            let column = table.0.pop();
-            let column = column.as_ref().and_then(|part| part.as_ident());
-            let (Some(column), false) = (column, table.0.is_empty()) else {
-                let message = "column name must be qualified";
-                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
-            };
-            Target::find(&catalog, &table)?.position(&folded(column))?;
-        }
-        CommentObject::Table | CommentObject::View | CommentObject::Sequence => {
-            QualifiedName::existing(&catalog, name)?.find(&catalog)?;
-        }
-        CommentObject::Schema | CommentObject::Database => {}
-        other => return Err(Error::unsupported(format!("COMMENT ON {other}"))),
-    }
-    Ok(Outcome::command("COMMENT").with_notice("comments are not kept".to_owned()))
-}
 
 /// `LOCK TABLE`: there are no table locks and no waits. The second of two conflicting writers
 /// fails.

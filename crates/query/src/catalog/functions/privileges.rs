@@ -25,6 +25,7 @@ pub(super) fn functions() -> Vec<Definition> {
         Definition::new("pg_get_userbyid", 1..=1, Returns::System(SystemType::Name), |call| {
             Ok(call.number(0).map(|oid| call.lookup.role_name(oid)).into())
         }),
+        Definition::new("acldefault", 2..=2, Returns::ListOf(SystemType::AclItem), default_list),
     ];
     // PostgreSQL grants these to everybody by default, so they are always true.
     functions.extend(
@@ -40,6 +41,38 @@ pub(super) fn functions() -> Vec<Definition> {
         .map(|name| asks(name, 2..=3, |_| Ok(Value::Flag(true)))),
     );
     functions
+}
+
+/// The access list of an object of this kind on which nothing was granted or revoked: the
+/// privileges of everybody, then those of the owner.
+fn default_list(call: &Call<'_>) -> Result<Value> {
+    let (Some(kind), Some(owner)) = (call.text(0), call.number(1)) else { return Ok(Value::Null) };
+    let (public, own) = match kind {
+        "c" => ("", ""),
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "L" => ("", "rw"),
+        "n" => ("", "UC"),
+        "p" => ("", "sA"),
+        "t" => ("", "C"),
+        "F" | "S" => ("", "U"),
+        other => {
+            let message = format!("unrecognized objtype abbreviation: {other}");
+            return Err(Error::new(SqlState::INTERNAL_ERROR, message));
+        }
+    };
+    let owner = call.lookup.role_name(owner);
+    let mut items = Vec::new();
+    if !public.is_empty() {
+        items.push(format!("={public}/{owner}"));
+    }
+    if !own.is_empty() {
+        items.push(format!("{owner}={own}/{owner}"));
+    }
+    Ok(items.into())
 }
 
 /// The role in question, and the number of arguments that name it. After it come the object, `more`

@@ -145,20 +145,23 @@ fn dimensions(field: &Field) -> i64 {
     }
 }
 
-pub(super) fn defaults(lookup: &CatalogLookup, rows: &mut Rows) {
+/// The number of a column's default.
+pub(super) fn default_oid(table: &TableSchema, column: &Column) -> i64 {
     /// Defaults have numbers in a range of their own, with room for this many columns a table.
     const DEFAULTS: i64 = 0x5000_0000;
     const COLUMNS_MAX: i64 = 1_600;
     const RANGE: i64 = 0x1000_0000;
+    DEFAULTS + (i64::from(table.id.0) * COLUMNS_MAX + attribute_number(column.id)) % RANGE
+}
+
+pub(super) fn defaults(lookup: &CatalogLookup, rows: &mut Rows) {
     for table in lookup.objects.relations.iter().filter_map(|relation| relation.table()) {
         for column in &table.columns {
             let Some(default) = &column.default else { continue };
-            let number = attribute_number(column.id);
-            let oid = DEFAULTS + (i64::from(table.id.0) * COLUMNS_MAX + number) % RANGE;
             rows.push([
-                ("oid", oid.into()),
+                ("oid", default_oid(table, column).into()),
                 ("adrelid", table_oid(table).into()),
-                ("adnum", number.into()),
+                ("adnum", attribute_number(column.id).into()),
                 ("adbin", shown_default(default, lookup).into()),
             ]);
         }

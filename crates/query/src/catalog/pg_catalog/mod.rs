@@ -7,6 +7,7 @@
 
 mod attributes;
 mod classes;
+mod descriptions;
 mod fixed;
 mod keys;
 mod listings;
@@ -31,7 +32,7 @@ use datafusion::error::Result;
 
 pub(super) use procedures::Procedures;
 use rows::Rows;
-pub(super) use sequences::table as sequence_table;
+pub(super) use sequences::{counter_table, table as sequence_table};
 
 use super::CatalogLookup;
 use super::derived::Derived;
@@ -89,6 +90,8 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_collation" => fixed::collations(rows),
         "pg_constraint" => keys::constraints(objects, rows),
         "pg_database" => namespaces::databases(rows),
+        "pg_description" => descriptions::of_objects(objects, rows),
+        "pg_shdescription" => descriptions::of_shared(objects, rows),
         "pg_depend" => rules::dependencies(objects, rows),
         "pg_index" => keys::indexes(objects, rows),
         "pg_indexes" => listings::indexes(objects, rows),

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
-use thalweg_txn::Sequence;
+use thalweg_txn::{Position, Sequence};
 use thalweg_values::system_types::column_type_oid;
 
 use super::Inputs;
@@ -28,7 +28,20 @@ pub(super) fn schema() -> SchemaRef {
 pub(in crate::catalog) fn table(sequence: &Sequence) -> Result<Arc<dyn TableProvider>> {
     let (position, ahead) = sequence.counter.observed();
     let ahead = ahead.min(sequence.options.remaining(position));
-    let ahead = i64::try_from(ahead).unwrap_or(i64::MAX);
+    one_row(position, i64::try_from(ahead).unwrap_or(i64::MAX))
+}
+
+/// The counter of an auto-numbered column as a relation of one row. `next` is the number of the
+/// next row.
+pub(in crate::catalog) fn counter_table(next: i64) -> Result<Arc<dyn TableProvider>> {
+    let position = match next {
+        ..=1 => Position { last: 1, is_called: false },
+        next => Position { last: next - 1, is_called: true },
+    };
+    one_row(position, 0)
+}
+
+fn one_row(position: Position, ahead: i64) -> Result<Arc<dyn TableProvider>> {
     let row = RecordBatch::try_new(
         schema(),
         vec![

@@ -300,6 +300,11 @@ pub(in crate::statement) fn add_check(
     if schema.columns.iter().any(|column| column.data_type == DataType::Timestamptz) {
         stored_moments::check_definition(expression)?;
     }
+    // PostgreSQL shows a check without the parentheses around it that have no meaning.
+    let mut expression = expression;
+    while let Expr::Nested(inner) = expression {
+        expression = inner;
+    }
     let text = expression.to_string();
     let whole = execution.translate(DFSchema::try_from(arrow_schema(schema)))?;
     let logical = execution.translate(execution.state.create_logical_expr(&text, &whole))?;
