@@ -138,6 +138,9 @@ impl Point {
         let Some(given) = Operands::new(parameters, values, &self.constants) else {
             return Ok(None);
         };
+        if self.may_remove_keys(transaction.catalog()) {
+            return Ok(None);
+        }
         let state = transaction.state(self.table.id)?;
         match &self.action {
             Action::Select { key, columns, schema } => {
@@ -159,6 +162,26 @@ impl Point {
                 Ok(Some(Outcome::done(Tag::Delete(u64::from(found.is_some())))))
             }
         }
+    }
+
+    /// True if the statement may remove a key that foreign keys refer to.
+    fn may_remove_keys(&self, catalog: &Catalog) -> bool {
+        if !catalog.is_referenced(self.table.id) {
+            return false;
+        }
+        let changed: Vec<usize> = match &self.action {
+            Action::Delete { .. } => return true,
+            Action::Update { assignments, .. } => {
+                assignments.iter().map(|(column, _)| *column).collect()
+            }
+            Action::Insert { conflict: Conflict::Update { columns, .. }, .. } => columns.clone(),
+            _ => return false,
+        };
+        let mut keys = catalog.references_to(self.table.id);
+        keys.any(|(_, key)| {
+            let mut positions = key.parent_columns.iter().map(|id| self.table.position(*id));
+            positions.any(|at| at.is_some_and(|at| changed.contains(&at)))
+        })
     }
 
     /// True if the table has not changed since the statement was prepared.
@@ -251,7 +274,7 @@ impl Point {
                 if self.takes_key(state, &merged, Some(id), |column| columns.contains(&column)) {
                     return Ok(None);
                 }
-                transaction.kill(self.table.id, &[id])?;
+                transaction.kill_replaced(self.table.id, &[id], &merged)?;
                 transaction.append(self.table.id, merged)?;
             }
         }
@@ -290,7 +313,7 @@ impl Point {
         if self.takes_key(state, &row, Some(id), is_new) {
             return Ok(None);
         }
-        transaction.kill(self.table.id, &[id])?;
+        transaction.kill_replaced(self.table.id, &[id], &row)?;
         transaction.append(self.table.id, row)?;
         Ok(Some(Outcome::done(Tag::Update(1))))
     }

@@ -394,7 +394,9 @@ impl Session {
         let (target, mut loaded) = copy.finish(transaction.catalog())?;
         let rows = match &mut self.block {
             Some(block) => {
+                let before = transaction.savepoint();
                 let rows = loaded.append_in_block(&mut transaction, &target)?;
+                transaction.check_new_references(Some(&before))?;
                 block.transaction = Some(transaction);
                 rows
             }

@@ -21,6 +21,7 @@ mod locking;
 mod no_ops;
 mod owner;
 mod query;
+mod referential_actions;
 mod returning;
 mod role;
 mod rows;
@@ -179,6 +180,15 @@ pub(crate) async fn execute(execution: &mut Execution<'_>, parsed: &Parsed) -> R
     check_subqueries(&parsed.statement)?;
     locks::check_none(&parsed.statement)?;
     refuse_unbound(&parsed.statement)?;
+    let before = referential_actions::before(execution)?;
+    let outcome = run(execution, parsed).await?;
+    if let Some(before) = before {
+        Box::pin(referential_actions::finish(execution, &before)).await?;
+    }
+    Ok(outcome)
+}
+
+async fn run(execution: &mut Execution<'_>, parsed: &Parsed) -> Result<Outcome> {
     match &parsed.statement {
         Tree::Statement(statement) => plain(execution, parsed, statement).await,
         Tree::CreateExternalTable(table) => create::external_table(execution, table).await,

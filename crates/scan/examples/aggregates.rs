@@ -53,6 +53,7 @@ fn schema() -> TableSchema {
         unique: Vec::new(),
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: None,
         next_column_id: 11,
     }

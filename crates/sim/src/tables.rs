@@ -44,6 +44,7 @@ pub fn schema(table: TableId) -> TableSchema {
         name,
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 3,
     }

@@ -45,6 +45,7 @@ fn schema() -> TableSchema {
         unique: Vec::new(),
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 4,
     }

@@ -6,6 +6,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId, TableSchema};
 use crate::catalog::{
     Catalog, CatalogChange, Object, altered_meanwhile, changed_meanwhile, table_is_gone,
 };
+use crate::foreign_keys::Check;
 use crate::parallel::Threads;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
@@ -30,10 +31,14 @@ pub(crate) fn apply(
         apply_catalog(stage, change, lsn, effects)?;
         encoder.catalog(change);
     }
+    let foreign_keys = Check::prepare(stage, &write_set)?;
     for changes in write_set.tables {
         apply_rows(stage, changes, effects, encoder)?;
     }
-    Ok(())
+    match foreign_keys {
+        None => Ok(()),
+        Some(check) => check.verify(stage, lsn),
+    }
 }
 
 /// Checks that the tables that the transaction relies on still have the rows that it saw.

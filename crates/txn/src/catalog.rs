@@ -7,6 +7,7 @@ mod access;
 mod comments;
 mod dependents;
 mod privilege;
+mod references;
 mod roles;
 mod view;
 
@@ -23,6 +24,8 @@ use comments::Comments;
 pub use comments::{CommentChange, CommentPart, CommentedObject};
 pub use dependents::{Dependency, Dependent, DropReason, Referenced, cannot_drop};
 pub use privilege::{Privilege, Privileges};
+use references::References;
+pub use references::{InKeyOrder, no_referenced_key};
 pub use roles::{
     BOOTSTRAP_ROLE, Membership, Role, RoleChange, RoleId, RoleOption, Roles, Secret, no_role,
 };
@@ -83,6 +86,9 @@ pub struct Catalog {
     // Databases written before indexes existed have none.
     #[serde(default)]
     indexes: Arc<IndexNames>,
+    // Databases written before foreign keys existed have none.
+    #[serde(default, skip_serializing_if = "is_empty")]
+    references: Arc<References>,
     /// Greater than the id of every table that ever existed.
     next_table_id: u32,
     /// The group that last changed the catalog. Cached plans compare it to see if they are still
@@ -108,12 +114,17 @@ struct Attached {
     comments: Arc<Comments>,
 }
 
+fn is_empty(references: &Arc<References>) -> bool {
+    references.is_empty()
+}
+
 impl Default for Catalog {
     fn default() -> Catalog {
         Catalog {
             namespaces: BTreeMap::from([(DEFAULT_NAMESPACE.to_owned(), Arc::default())]),
             names: BTreeMap::new(),
             indexes: Arc::default(),
+            references: Arc::default(),
             next_table_id: 1,
             version: Lsn(0),
             roles: Arc::default(),
@@ -364,6 +375,8 @@ impl Catalog {
         self.insert(&schema.namespace, &schema.name, Object::Table(entry))?;
         self.names.insert(schema.id, (schema.namespace.clone(), schema.name.clone()));
         self.add_indexes(schema)?;
+        self.add_references(schema);
+        self.check_references_of(schema)?;
         self.next_table_id = self.next_table_id.max(schema.id.0 + 1);
         Ok(())
     }
@@ -405,6 +418,7 @@ impl Catalog {
         }
         self.refuse_lost_columns(&current.schema, schema)?;
         let before = Arc::clone(&current.schema);
+        self.refuse_lost_keys(&current.schema, schema)?;
         let (namespace, name) = self.names[&schema.id].clone();
         let attached = self.attached();
         self.remove(&namespace, &name)?;
@@ -615,6 +629,7 @@ impl Catalog {
         let removed = Arc::make_mut(objects).remove(name).ok_or_else(|| no_table(name))?;
         if let Object::Table(entry) = &removed {
             self.forget_indexes(&entry.schema);
+            self.forget_references(&entry.schema);
         }
         if let Object::Sequence(sequence) = &removed {
             self.names.remove(&sequence.id);
@@ -712,6 +727,7 @@ mod tests {
             unique: Vec::new(),
             checks: Vec::new(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             shard_key: None,
             next_column_id: 0,
         }

@@ -19,6 +19,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
+use crate::foreign_keys::RecentReferences;
 use crate::keyed::{AcknowledgeRows, RowGroup};
 use crate::log_status::{CheckpointRun, CheckpointRuns, DurablePosition, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
@@ -192,6 +193,7 @@ impl Engine {
             counters,
             row_locks: RowLocks::default(),
             parked: Vec::new(),
+            references: RecentReferences::default(),
         };
         let transactions = Arc::new(Stage::new(Arc::clone(&shared.requests), transaction_stage));
         let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
@@ -229,6 +231,13 @@ impl Engine {
     /// A new id for a role that is about to be created.
     pub fn allocate_role_id(&self) -> RoleId {
         RoleId(self.next_role_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Lets commits skip the check of foreign keys: a deliberate bug, which the checker of
+    /// histories must find.
+    #[doc(hidden)]
+    pub fn skip_foreign_keys(&self) {
+        let _ = self.shared.requests.send(Request::SkipForeignKeys);
     }
 
     /// Counters of the stages since the engine was opened.

@@ -13,6 +13,7 @@ use thalweg_store::{Demands, Effect, Put, Refusal, Refused, Table, codec, key_te
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::{altered_meanwhile, table_is_gone};
+use crate::foreign_keys::apply_checked;
 use crate::published::{GroupEffects, Step};
 use crate::record::{GroupEncoder, Placement};
 use crate::transaction_stage::TransactionStage;
@@ -177,7 +178,7 @@ fn apply_below(
 ) -> (u64, Vec<RowFailure>) {
     let stop = !matches!(group.failing, Failing::LeaveOut);
     let (mut written, mut failures) = (0, Vec::new());
-    for rows in &group.rows {
+    for rows in parents_first(stage, group) {
         let count = rows.places.partition_point(|place| *place < limit);
         let places = &rows.places[..count];
         match apply_rows(stage, rows, count, stop, effects, encoder) {
@@ -192,6 +193,22 @@ fn apply_below(
         }
     }
     (written, failures)
+}
+
+/// The rows by table, those of tables without foreign keys first: others may refer to them.
+fn parents_first<'g>(
+    stage: &TransactionStage,
+    group: &'g RowGroup,
+) -> impl Iterator<Item = &'g KeyedRows> + use<'g> {
+    let mut rows: Vec<&KeyedRows> = group.rows.iter().collect();
+    if stage.catalog.has_foreign_keys() {
+        let refers = |rows: &&KeyedRows| {
+            let entry = stage.catalog.table(rows.table);
+            entry.is_some_and(|entry| !entry.schema.foreign_keys.is_empty())
+        };
+        rows.sort_by_key(refers);
+    }
+    rows.into_iter()
 }
 
 /// Applies the first `count` rows. Returns the number of rows written, and the failed rows with
@@ -211,6 +228,19 @@ fn apply_rows(
     if rows.version != entry.version {
         return Err(altered_meanwhile(&entry.schema.name));
     }
+    apply_checked(stage, rows, count, stop, |stage, rows, count| {
+        apply_to_table(stage, rows, count, stop, effects, encoder)
+    })
+}
+
+fn apply_to_table(
+    stage: &mut TransactionStage,
+    rows: &KeyedRows,
+    count: usize,
+    stop: bool,
+    effects: &mut GroupEffects,
+    encoder: &mut GroupEncoder,
+) -> Result<Outcome> {
     let table = &mut stage.tables.get_mut(&rows.table).ok_or_else(table_is_gone)?.table;
     let batch = rows.rows.slice(0, count);
     let expected = rows.expected.as_ref().map(|expected| &expected[..count]);
@@ -228,7 +258,7 @@ fn apply_rows(
 }
 
 /// The number of rows written, and the failed rows with their errors.
-type Outcome = (u64, Vec<(usize, Error)>);
+pub(crate) type Outcome = (u64, Vec<(usize, Error)>);
 
 /// A table that is being changed, with the encoder of its log record.
 struct Changing<'a> {

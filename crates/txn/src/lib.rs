@@ -10,6 +10,7 @@ mod catalog;
 mod checkpoint;
 mod disk_stage;
 mod engine;
+mod foreign_keys;
 mod keyed;
 mod lock_stage;
 mod log_status;
@@ -35,12 +36,13 @@ mod write_set;
 pub use catalog::{
     Access, AccessChange, BOOTSTRAP_ROLE, BoundColumn, BoundRelation, BoundSource, Catalog,
     CatalogChange, CommentChange, CommentPart, CommentedObject, DEFAULT_NAMESPACE, Dependency,
-    Dependent, DropReason, ExternalTable, Grant, Membership, Object, Privilege, Privileges,
-    Referenced, Role, RoleChange, RoleId, RoleOption, Roles, Secret, Securable, TableEntry, View,
-    ViewBinding, access_item, cannot_drop, decode_changes, encode_changes, fingerprint, name_taken,
-    no_namespace, no_role, no_table,
+    Dependent, DropReason, ExternalTable, Grant, InKeyOrder, Membership, Object, Privilege,
+    Privileges, Referenced, Role, RoleChange, RoleId, RoleOption, Roles, Secret, Securable,
+    TableEntry, View, ViewBinding, access_item, cannot_drop, decode_changes, encode_changes,
+    fingerprint, name_taken, no_namespace, no_referenced_key, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options, RowLockTerm};
+pub use foreign_keys::find_children;
 pub use keyed::{
     AcknowledgeRows, Failing, KeyedChange, KeyedRows, Patch, RowCheck, RowFailure, RowGroup,
     Written,
@@ -50,13 +52,13 @@ pub use parallel::prepare_index;
 pub use pipeline_metrics::{PipelineTotals, SYNC_MICROS, StageTotals};
 pub use progress::{NoProgress, Progress, Unit};
 pub use published::Snapshot;
-pub use row_locks::{LockOutcome, LockOwner, LockRequest, LockWait, TableLocks};
+pub use row_locks::{KeyLocks, LockOutcome, LockOwner, LockRequest, LockWait, TableLocks};
 pub use sequence::{Position, Sequence, SequenceCounter, SequenceOptions};
 pub use staging::Staged;
 pub use storage_health::{
     StorageChange, StorageFault, StorageHealth, StorageListener, StorageReason,
 };
 pub use thalweg_store::Put;
-pub use transaction::{RowLock, Savepoint, Transaction};
+pub use transaction::{ConstraintTime, Removed, RemovedKeys, RowLock, Savepoint, Transaction};
 pub use waiter::Acknowledge;
 pub use write_set::{NewRows, RowChanges, TableChanges, WriteSet};

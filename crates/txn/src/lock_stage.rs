@@ -38,7 +38,7 @@ impl Parked {
 }
 
 /// The outcome of one try to take locks.
-enum Attempt {
+pub(crate) enum Attempt {
     Granted,
     /// A row was changed after the statement's snapshot.
     Stale,
@@ -84,10 +84,15 @@ impl TransactionStage {
             if entry.version != wanted.version {
                 return Ok(Attempt::Stale);
             }
-            let attempt = match self.try_lock_rows(request, wanted, &mut skipped) {
-                Some(attempt) => Some(attempt),
-                None => self.try_lock_keys(request, wanted)?,
-            };
+            let mut attempt = self.try_lock_rows(request, wanted, &mut skipped);
+            if attempt.is_none() {
+                attempt = self.try_lock_keys(request, wanted)?;
+            }
+            if attempt.is_none()
+                && let Some(keys) = &wanted.keys
+            {
+                attempt = self.try_lock_references(request.owner, wanted, keys)?;
+            }
             if let Some(attempt) = attempt {
                 return Ok(attempt);
             }
@@ -255,9 +260,13 @@ impl TransactionStage {
             _ => None,
         });
         let in_altered = altered.find_map(|id| self.row_locks.other_in_table(owner, id));
-        in_altered.or_else(|| {
-            write_set.tables.iter().find_map(|changes| self.blocker_of_changes(owner, changes))
-        })
+        let by_rows =
+            || write_set.tables.iter().find_map(|changes| self.blocker_of_changes(owner, changes));
+        let by_references = || match self.catalog.has_foreign_keys() {
+            true => self.blocker_of_references(owner, &write_set.tables),
+            false => None,
+        };
+        in_altered.or_else(by_rows).or_else(by_references)
     }
 
     fn blocker_of_changes(
@@ -346,7 +355,9 @@ impl TransactionStage {
             _ => false,
         };
         let behind = self.parked.iter().find(is_shared).map(|parked| parked.blocker);
-        behind.or_else(|| group.rows.iter().find_map(|rows| self.blocker_of_keyed(rows)))
+        let of_rows =
+            |rows| self.blocker_of_keyed(rows).or_else(|| self.blocker_of_keyed_references(rows));
+        behind.or_else(|| group.rows.iter().find_map(of_rows))
     }
 
     fn blocker_of_keyed(&self, rows: &KeyedRows) -> Option<LockOwner> {

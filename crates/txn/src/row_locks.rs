@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use arrow::array::{Array, ArrayRef};
 use arrow::record_batch::RecordBatch;
 use thalweg_types::{Lsn, RowId, TableId};
 
@@ -49,6 +50,22 @@ pub struct TableLocks {
     pub added: Vec<RecordBatch>,
     /// True if the transaction has removed all rows of its snapshot.
     pub truncated: bool,
+    /// Keys to which foreign keys refer.
+    pub keys: Option<KeyLocks>,
+    /// The last group of the statement's snapshot, for `keys`.
+    pub snapshot: Lsn,
+}
+
+/// Locks on keys to which foreign keys refer. A shared one belongs to a row that refers to the key,
+/// and leaves others free to change the row with the key as long as the key stays. An exclusive one
+/// belongs to the removal of the key.
+#[derive(Clone, Debug)]
+pub struct KeyLocks {
+    /// Position of the key among the table's keys.
+    pub number: usize,
+    /// The keys' values, none of which is NULL.
+    pub columns: Vec<ArrayRef>,
+    pub lock: RowLock,
 }
 
 /// A request for locks.
@@ -63,7 +80,8 @@ impl LockRequest {
     pub(crate) fn row_count(&self) -> usize {
         let of_table = |table: &TableLocks| {
             let added: usize = table.added.iter().map(RecordBatch::num_rows).sum();
-            table.rows.len() + added
+            let keys = table.keys.as_ref().and_then(|keys| keys.columns.first());
+            table.rows.len() + added + keys.map_or(0, |column| column.len())
         };
         self.tables.iter().map(of_table).sum()
     }
@@ -85,6 +103,8 @@ pub enum LockOutcome {
 enum Taken {
     Row(TableId, RowId, RowLock),
     Key(TableId, KeyHash),
+    /// A shared lock on a key that a foreign key refers to.
+    Reference(TableId, KeyHash),
     Table(TableId),
 }
 
@@ -97,6 +117,8 @@ pub(crate) type KeyHash = (u32, u32);
 struct LockedTable {
     rows: HashMap<RowId, Vec<(LockOwner, RowLock)>>,
     keys: HashMap<KeyHash, LockOwner>,
+    /// Owners whose new rows refer to a key.
+    references: HashMap<KeyHash, Vec<LockOwner>>,
     /// The owner that has locked all rows and keys.
     whole: Option<LockOwner>,
     /// Number of rows and keys that each owner has locked.
@@ -134,7 +156,8 @@ impl RowLocks {
     ) -> Option<LockOwner> {
         let locked = self.tables.get(&table)?;
         let rows = locked.rows.values().flatten().map(|(holder, _)| *holder);
-        let keys = locked.keys.values().copied();
+        let references = locked.references.values().flatten().copied();
+        let keys = locked.keys.values().copied().chain(references);
         // The smallest one, so that the answer does not depend on the order of a hash table.
         rows.chain(keys).chain(locked.whole).filter(|holder| Some(*holder) != owner).min()
     }
@@ -166,6 +189,17 @@ impl RowLocks {
         let locked = self.tables.get(&table)?;
         let holder = locked.whole.or_else(|| locked.keys.get(&key).copied())?;
         (Some(holder) != owner).then_some(holder)
+    }
+
+    /// Another owner whose rows refer to a key of this hash.
+    pub(crate) fn other_referring(
+        &self,
+        owner: Option<LockOwner>,
+        table: TableId,
+        key: KeyHash,
+    ) -> Option<LockOwner> {
+        let holders = self.tables.get(&table)?.references.get(&key)?;
+        holders.iter().copied().find(|holder| Some(*holder) != owner)
     }
 
     /// True if an owner has locked a row for itself alone.
@@ -226,6 +260,16 @@ impl RowLocks {
         }
     }
 
+    /// Locks a key that rows of the owner refer to, and that no other owner has locked.
+    pub(crate) fn take_reference(&mut self, owner: LockOwner, table: TableId, key: KeyHash) {
+        let locked = self.tables.entry(table).or_default();
+        let holders = locked.references.entry(key).or_default();
+        if !holders.contains(&owner) {
+            holders.push(owner);
+            self.taken.entry(owner).or_default().push(Taken::Reference(table, key));
+        }
+    }
+
     /// Releases the locks of an owner except its first `keep` ones.
     pub(crate) fn release(&mut self, owner: LockOwner, keep: usize) {
         let Some(taken) = self.taken.get_mut(&owner) else { return };
@@ -234,7 +278,10 @@ impl RowLocks {
             self.taken.remove(&owner);
         }
         for lock in released {
-            let (Taken::Row(table, ..) | Taken::Key(table, _) | Taken::Table(table)) = lock;
+            let (Taken::Row(table, ..)
+            | Taken::Key(table, _)
+            | Taken::Reference(table, _)
+            | Taken::Table(table)) = lock;
             let locked = self.tables.get_mut(&table).expect("a table with locks has an entry");
             match lock {
                 Taken::Row(_, row, mode) => {
@@ -245,9 +292,17 @@ impl RowLocks {
                     locked.keys.remove(&key);
                     locked.count_release(owner);
                 }
+                Taken::Reference(_, key) => {
+                    if let Entry::Occupied(mut holders) = locked.references.entry(key) {
+                        holders.get_mut().retain(|holder| *holder != owner);
+                        if holders.get().is_empty() {
+                            holders.remove();
+                        }
+                    }
+                }
                 Taken::Table(_) => locked.whole = None,
             }
-            if locked.rows.is_empty() && locked.keys.is_empty() && locked.whole.is_none() {
+            if locked.is_empty() {
                 self.tables.remove(&table);
             }
         }
@@ -255,6 +310,13 @@ impl RowLocks {
 }
 
 impl LockedTable {
+    fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+            && self.keys.is_empty()
+            && self.references.is_empty()
+            && self.whole.is_none()
+    }
+
     fn count_release(&mut self, owner: LockOwner) {
         if let Entry::Occupied(mut count) = self.counts.entry(owner) {
             *count.get_mut() -= 1;

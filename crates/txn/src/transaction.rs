@@ -3,6 +3,7 @@
 //! It reads the same table states as all readers. Its own rows lie in private chunks of a private
 //! copy of the state. Its changes stay private until its write set goes to the engine.
 
+mod foreign_keys;
 mod overlay;
 mod read_committed;
 mod segments;
@@ -20,6 +21,8 @@ use crate::published::Snapshot;
 use crate::row_locks::LockOwner;
 use crate::staging::Staged;
 use crate::write_set::{RowChanges, WriteSet};
+use foreign_keys::ConstraintModes;
+pub use foreign_keys::{ConstraintTime, Removed, RemovedKeys};
 use overlay::Overlay;
 use segments::Segments;
 
@@ -58,6 +61,9 @@ struct Changes {
     /// group of that snapshot.
     relied_on: BTreeMap<TableId, Lsn>,
     tables: BTreeMap<TableId, Overlay>,
+    /// Rows with keys that foreign keys refer to, which were deleted or replaced.
+    removed: Segments<Removed>,
+    modes: ConstraintModes,
 }
 
 impl Transaction {
@@ -70,6 +76,8 @@ impl Transaction {
             own: BTreeSet::new(),
             relied_on: BTreeMap::new(),
             tables: BTreeMap::new(),
+            removed: Segments::default(),
+            modes: ConstraintModes::default(),
         };
         Transaction { snapshot, changes, owner: None, duplicate: None }
     }
@@ -169,6 +177,17 @@ impl Transaction {
     /// # Errors
     /// If there is no such table.
     pub fn kill(&mut self, id: TableId, rows: &[RowId]) -> Result<()> {
+        self.note_removed(id, rows, None)?;
+        self.overlay(id)?.kill(rows)
+    }
+
+    /// Removes rows that this transaction sees, which `new` rows replace one by one. The caller
+    /// adds the new rows.
+    ///
+    /// # Errors
+    /// If there is no such table.
+    pub fn kill_replaced(&mut self, id: TableId, rows: &[RowId], new: &RecordBatch) -> Result<()> {
+        self.note_removed(id, rows, Some(new))?;
         self.overlay(id)?.kill(rows)
     }
 
@@ -342,9 +361,11 @@ impl Transaction {
     }
 }
 
-/// True if the schemas differ in indexes only, so that rows of one fit the other unchanged.
+/// True if the schemas differ in indexes and foreign keys only, so that rows of one fit the other
+/// unchanged.
 fn differ_in_indexes_only(before: &TableSchema, after: &TableSchema) -> bool {
-    TableSchema { indexes: after.indexes.clone(), ..before.clone() } == *after
+    let (indexes, foreign_keys) = (after.indexes.clone(), after.foreign_keys.clone());
+    TableSchema { indexes, foreign_keys, ..before.clone() } == *after
 }
 
 impl Changes {
@@ -356,6 +377,8 @@ impl Changes {
             own: self.own.clone(),
             relied_on: self.relied_on.clone(),
             tables: self.tables.iter_mut().map(|(id, table)| (*id, table.share())).collect(),
+            removed: self.removed.share(),
+            modes: self.modes.clone(),
         }
     }
 }

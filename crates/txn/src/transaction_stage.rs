@@ -16,6 +16,7 @@ use crate::Durability;
 use crate::apply;
 use crate::catalog::Catalog;
 use crate::disk_stage::{DiskCommand, DiskStage, PendingGroup, refused};
+use crate::foreign_keys::RecentReferences;
 use crate::keyed::{self, RowGroup, Written};
 use crate::lock_stage::Parked;
 use crate::maintenance::Chore;
@@ -79,6 +80,8 @@ pub(crate) enum Request {
     BytesBefore(Lsn, Sender<u64>),
     /// Finds out whether a log that failed takes writes again.
     ProbeLog,
+    /// A deliberate bug for tests: foreign keys are not checked from now on.
+    SkipForeignKeys,
     DiskFailed {
         error: Error,
         permanent: bool,
@@ -129,6 +132,7 @@ pub(crate) struct TransactionStage {
     pub(crate) row_locks: RowLocks,
     /// Requests that wait for row locks, in the order of arrival.
     pub(crate) parked: Vec<Parked>,
+    pub(crate) references: RecentReferences,
 }
 
 impl TransactionStage {
@@ -200,6 +204,7 @@ impl TransactionStage {
                 }
             }
             Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
+            Request::SkipForeignKeys => self.references.skips_checks = true,
             Request::ProbeLog => self.send(DiskCommand::ProbeLog),
             Request::BytesBefore(lsn, reply) => {
                 self.send(DiskCommand::BytesBefore(lsn, reply));
@@ -425,6 +430,7 @@ impl TransactionStage {
             self.undo(group.effects);
             waiting.push(group.acknowledge);
         }
+        self.references.roll_back_to(self.lsn);
         for acknowledge in waiting.into_iter().rev() {
             acknowledge.tell(Err(error.clone()));
         }

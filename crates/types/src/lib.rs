@@ -12,4 +12,7 @@ pub use bounded::{BoundedText, bounded};
 pub use bucket::{BUCKETS, Bucket, bucket_of};
 pub use error::{Error, ErrorKind, Part, Result, SqlState, Subject};
 pub use ids::{ColumnId, Lsn, RowId, TableId};
-pub use schema::{Check, Column, DataType, Identity, Index, Key, TableSchema, ValueOrder};
+pub use schema::{
+    Check, Column, DataType, ForeignKey, Identity, Index, Key, ReferentialAction, TableSchema,
+    ValueOrder,
+};

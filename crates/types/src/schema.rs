@@ -107,6 +107,47 @@ pub struct Key {
     pub columns: Vec<ColumnId>,
 }
 
+/// Reaction of a foreign key to the removal or change of a referenced key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReferentialAction {
+    /// Refuses the change if rows still refer to the key when the constraint is checked.
+    #[default]
+    NoAction,
+    /// Refuses the change at once.
+    Restrict,
+    /// Deletes the referring rows, or gives them the new key.
+    Cascade,
+    SetNull,
+    SetDefault,
+}
+
+/// A `FOREIGN KEY` constraint: the values of its columns, unless one is NULL, are those of a row of
+/// the referenced table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForeignKey {
+    pub name: String,
+    pub columns: Vec<ColumnId>,
+    /// The referenced table, which may be the table itself.
+    pub parent: TableId,
+    /// The referenced columns, one for each of `columns`. Together they are a key of the table.
+    pub parent_columns: Vec<ColumnId>,
+    #[serde(default)]
+    pub on_delete: ReferentialAction,
+    #[serde(default)]
+    pub on_update: ReferentialAction,
+    #[serde(default)]
+    pub deferrable: bool,
+    #[serde(default)]
+    pub initially_deferred: bool,
+    /// True if rows that existed before the constraint were not checked.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub unvalidated: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !*flag
+}
+
 /// Sort order of one column of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ValueOrder {
@@ -152,6 +193,9 @@ pub struct TableSchema {
     // Tables written before indexes existed have none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub indexes: Vec<Index>,
+    // Tables written before foreign keys existed have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub foreign_keys: Vec<ForeignKey>,
     /// The column whose hash spreads the rows; `None` for a table without keys that named none.
     pub shard_key: Option<ColumnId>,
     /// The id that the next added column takes.
@@ -192,5 +236,31 @@ impl TableSchema {
     #[must_use]
     pub fn key_positions(&self, key: &Key) -> Vec<usize> {
         key.columns.iter().filter_map(|id| self.position(*id)).collect()
+    }
+
+    /// The key of exactly these columns, in any order, with its position among
+    /// [`keys`](Self::keys).
+    #[must_use]
+    pub fn key_of_columns(&self, columns: &[ColumnId]) -> Option<(usize, &Key)> {
+        let is_same = |key: &Key| {
+            key.columns.len() == columns.len() && key.columns.iter().all(|id| columns.contains(id))
+        };
+        self.keys().enumerate().find(|(_, key)| is_same(key))
+    }
+
+    /// The names of the columns with these ids.
+    #[must_use]
+    pub fn column_names(&self, columns: &[ColumnId]) -> Vec<&str> {
+        let positions = columns.iter().filter_map(|id| self.position(*id));
+        positions.map(|position| self.columns[position].name.as_str()).collect()
+    }
+}
+
+impl ForeignKey {
+    /// The column that refers to a column of the referenced table.
+    #[must_use]
+    pub fn column_for(&self, parent_column: ColumnId) -> Option<ColumnId> {
+        let place = self.parent_columns.iter().position(|id| *id == parent_column)?;
+        self.columns.get(place).copied()
     }
 }

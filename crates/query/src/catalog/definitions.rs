@@ -1,6 +1,6 @@
 //! Writes objects as the SQL that would create them.
 
-use thalweg_types::{Index, Key, TableSchema};
+use thalweg_types::{ColumnId, ForeignKey, Index, Key, ReferentialAction, TableSchema};
 
 /// Quotes a name if it needs quotes.
 pub(super) fn quoted(name: &str) -> String {
@@ -110,6 +110,49 @@ pub(super) fn key_columns(table: &TableSchema, key: &Key) -> String {
 pub(super) fn key(table: &TableSchema, key: &Key, primary: bool) -> String {
     let kind = if primary { "PRIMARY KEY" } else { "UNIQUE" };
     format!("{kind} ({})", key_columns(table, key))
+}
+
+/// `FOREIGN KEY (a) REFERENCES p(id) ON DELETE CASCADE`. `parent_name` is the referenced table's
+/// name, quoted, with its namespace if that is needed.
+pub(super) fn foreign_key(
+    table: &TableSchema,
+    key: &ForeignKey,
+    parent: &TableSchema,
+    parent_name: &str,
+) -> String {
+    let list = |table: &TableSchema, columns: &[ColumnId]| {
+        let names = table.column_names(columns).into_iter().map(quoted);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let (columns, referenced) = (list(table, &key.columns), list(parent, &key.parent_columns));
+    let mut text = format!("FOREIGN KEY ({columns}) REFERENCES {parent_name}({referenced})");
+    for (clause, action) in [(" ON UPDATE ", key.on_update), (" ON DELETE ", key.on_delete)] {
+        if action != ReferentialAction::NoAction {
+            text.push_str(clause);
+            text.push_str(action_words(action));
+        }
+    }
+    for (says, clause) in [
+        (key.deferrable, " DEFERRABLE"),
+        (key.initially_deferred, " INITIALLY DEFERRED"),
+        (key.unvalidated, " NOT VALID"),
+    ] {
+        if says {
+            text.push_str(clause);
+        }
+    }
+    text
+}
+
+/// An action in SQL's words.
+pub(super) fn action_words(action: ReferentialAction) -> &'static str {
+    match action {
+        ReferentialAction::NoAction => "NO ACTION",
+        ReferentialAction::Restrict => "RESTRICT",
+        ReferentialAction::Cascade => "CASCADE",
+        ReferentialAction::SetNull => "SET NULL",
+        ReferentialAction::SetDefault => "SET DEFAULT",
+    }
 }
 
 /// True if an expression names a column: as a whole word outside of text literals.

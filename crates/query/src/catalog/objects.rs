@@ -18,7 +18,9 @@ use std::sync::Arc;
 use thalweg_txn::{
     Catalog, Object, RoleId, Securable, Sequence, SequenceOptions, View, access_item,
 };
-use thalweg_types::{Column, ColumnId, DataType, Index, Key, TableId, TableSchema, ValueOrder};
+use thalweg_types::{
+    Column, ColumnId, DataType, ForeignKey, Index, Key, TableId, TableSchema, ValueOrder,
+};
 
 use super::INFORMATION_SCHEMA;
 use super::comments;
@@ -44,6 +46,7 @@ pub(crate) struct Objects {
     pub(super) relations: Vec<Relation>,
     pub(super) checks: Vec<CheckConstraint>,
     pub(super) comments: Vec<comments::Comment>,
+    pub(super) foreign_keys: Vec<ForeignKeyConstraint>,
     by_oid: HashMap<i64, usize>,
     by_name: HashMap<(String, String), usize>,
 }
@@ -165,6 +168,20 @@ pub(super) struct CheckConstraint {
     pub(super) expression: String,
 }
 
+pub(super) struct ForeignKeyConstraint {
+    pub(super) oid: i64,
+    pub(super) table: Arc<TableSchema>,
+    pub(super) key: ForeignKey,
+    pub(super) parent: Arc<TableSchema>,
+}
+
+impl ForeignKeyConstraint {
+    /// The referenced table's key.
+    pub(super) fn parent_key(&self) -> Option<&Key> {
+        self.parent.key_of_columns(&self.key.parent_columns).map(|(_, key)| key)
+    }
+}
+
 impl Relation {
     /// PostgreSQL's letter for what the relation is.
     pub(super) fn kind(&self) -> &'static str {
@@ -208,7 +225,12 @@ pub(super) fn table_oid(table: &TableSchema) -> i64 {
 
 /// The columns of a key, by their numbers in `pg_attribute`.
 pub(super) fn key_numbers(key: &Key) -> Vec<i64> {
-    key.columns.iter().map(|id| attribute_number(*id)).collect()
+    column_numbers(&key.columns)
+}
+
+/// Columns by their numbers in `pg_attribute`.
+pub(super) fn column_numbers(columns: &[ColumnId]) -> Vec<i64> {
+    columns.iter().map(|id| attribute_number(*id)).collect()
 }
 
 impl Objects {
@@ -219,6 +241,7 @@ impl Objects {
             relations: Vec::new(),
             checks: Vec::new(),
             comments: Vec::new(),
+            foreign_keys: Vec::new(),
             by_oid: HashMap::new(),
             by_name: HashMap::new(),
         };
@@ -278,7 +301,10 @@ impl Objects {
                 let source = NumberSource::of_sequence(catalog, sequence);
                 self.push(home, oid, name, Source::Sequence(Box::new(source)));
             }
-            Object::Table(entry) => self.add_table(home, &entry.schema, numbers),
+            Object::Table(entry) => {
+                self.add_table(home, &entry.schema, numbers);
+                self.add_foreign_keys(catalog, &entry.schema, numbers);
+            }
             Object::View(view) => {
                 let oid = numbers.named("relation", &[home.namespace, name]);
                 self.push(home, oid, name, Source::View(view.clone()));
@@ -323,6 +349,23 @@ impl Objects {
                 table: Arc::clone(table),
                 name: check.name.clone(),
                 expression: check.expression.clone(),
+            });
+        }
+    }
+
+    fn add_foreign_keys(
+        &mut self,
+        catalog: &Catalog,
+        table: &Arc<TableSchema>,
+        numbers: &mut Numbers,
+    ) {
+        for key in &table.foreign_keys {
+            let Some(parent) = catalog.table(key.parent) else { continue };
+            self.foreign_keys.push(ForeignKeyConstraint {
+                oid: numbers.named("foreign key", &[&table.id.0.to_string(), &key.name]),
+                table: Arc::clone(table),
+                key: key.clone(),
+                parent: Arc::clone(&parent.schema),
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Transaction blocks: begin, savepoints, and end.
 
 use datafusion::sql::sqlparser::ast::TransactionMode;
-use thalweg_txn::{RowLockTerm, Savepoint, Transaction};
+use thalweg_txn::{ConstraintTime, RowLockTerm, Savepoint, Transaction};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Session;
@@ -160,6 +160,18 @@ impl Session {
         ended.map(|(outcome, _)| outcome)
     }
 
+    /// Checks the foreign keys whose check the transaction has deferred to its commit. The
+    /// transaction stage checks the rows that refer to others.
+    fn check_deferred(&self, transaction: &mut Transaction) -> Result<()> {
+        if transaction.removed_count() == 0 {
+            return Ok(());
+        }
+        if self.settings.modes().is_read_committed() && self.can_lock_rows() {
+            transaction.rebase(&self.database.shared.engine.snapshot())?;
+        }
+        transaction.check_removed_keys(0, ConstraintTime::Commit)
+    }
+
     /// Also returns whether the transaction was committed.
     async fn end_block(&mut self, commit: bool) -> Result<(Outcome, bool)> {
         let Some(block) = self.block.take() else {
@@ -167,8 +179,12 @@ impl Session {
             return Ok((outcome, commit));
         };
         let ended = match block.transaction {
-            Some(transaction) if commit => {
-                let committed = self.commit(transaction, None, block.atomic_scope).await;
+            Some(mut transaction) if commit => {
+                let checked = self.check_deferred(&mut transaction);
+                let committed = match checked {
+                    Ok(()) => self.commit(transaction, None, block.atomic_scope).await,
+                    Err(error) => Err(error),
+                };
                 committed.map(|()| true).map_err(|error| match block.has_upserts {
                     true => lost_upsert(error),
                     false => error,

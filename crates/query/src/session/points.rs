@@ -113,7 +113,13 @@ impl Session {
         if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
             return Ok(None);
         }
-        point.run(transaction, prepared.parameters(), values)
+        let refers = point.writes() && transaction.catalog().has_foreign_keys();
+        let before = refers.then(|| transaction.savepoint());
+        let ran = point.run(transaction, prepared.parameters(), values)?;
+        if let Some(before) = before {
+            transaction.check_new_references(Some(&before))?;
+        }
+        Ok(ran)
     }
 
     /// Like [`run_point`](Self::run_point), as a transaction of its own. If it writes, the caller

@@ -151,6 +151,7 @@ impl Session {
             let mut transaction = self.take_transaction()?;
             let before = transaction.savepoint();
             let rows = loaded.share().append_in_block(&mut transaction, &target)?;
+            transaction.check_new_references(Some(&before))?;
             self.put_transaction(transaction);
             if let Next::Finish = self.lock_changes(&before, LockWait::Wait).await? {
                 return Ok(Outcome::done(Tag::Copy(rows)));
@@ -245,7 +246,15 @@ impl Session {
             return Ok(false);
         };
         let (rows, added) = (vec![(row, RowLock::Share)], Vec::new());
-        let locks = TableLocks { table, version, rows, added, truncated: false };
+        let locks = TableLocks {
+            table,
+            version,
+            rows,
+            added,
+            truncated: false,
+            keys: None,
+            snapshot: snapshot.lsn(),
+        };
         let outcome = self.ask_for_locks(vec![locks], LockWait::Probe).await?;
         Ok(!matches!(outcome, LockOutcome::Granted { .. }))
     }

@@ -1,5 +1,7 @@
 //! Statements that go wrong in ways that no SQL file can ask for.
 
+mod foreign_keys;
+
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::{

@@ -15,14 +15,16 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_store::codec;
 use thalweg_txn::{CatalogChange, Object, Privilege, Referenced, Securable};
-use thalweg_types::{Column, ColumnId, DataType, Error, Result, SqlState, TableId, TableSchema};
+use thalweg_types::{
+    Column, ColumnId, DataType, Error, Key, Result, SqlState, TableId, TableSchema,
+};
 use thalweg_values::types::{column_field, column_type, kept_digits};
 
 use super::create::{
-    add_check, add_primary_key, add_unique, check_names, column_of, key_names, no_foreign_keys,
+    add_check, add_foreign_key, add_primary_key, add_unique, check_names, column_of, key_names,
     set_default,
 };
-use super::dependents::{bind_views, drop_objects};
+use super::dependents::{bind_views, drop_foreign_keys_over, drop_objects};
 use super::found_rows::replace;
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
@@ -72,10 +74,22 @@ fn drop_dependents(
     table: TableId,
     operation: &AlterTableOperation,
 ) -> Result<Option<Notice>> {
+    let target = current(execution, table)?;
+    if let AlterTableOperation::DropConstraint { name, drop_behavior, .. } = operation {
+        let key = target.schema().constraints().find(|key| key.name == folded(name));
+        let cascade = *drop_behavior == Some(DropBehavior::Cascade);
+        let subject =
+            |key: &Key| format!("constraint {} on table {}", key.name, target.schema().name);
+        return match key {
+            Some(key) => {
+                drop_foreign_keys_over(execution, target.schema(), key, &subject(key), cascade)
+            }
+            None => Ok(None),
+        };
+    }
     let AlterTableOperation::DropColumn { column_names, drop_behavior, .. } = operation else {
         return Ok(None);
     };
-    let target = current(execution, table)?;
     let found = column_names.iter().filter_map(|name| target.schema().column_named(&folded(name)));
     let columns = found.map(|(_, column)| Referenced::Column(table, column.id));
     let cascade = *drop_behavior == Some(DropBehavior::Cascade);
@@ -117,8 +131,11 @@ async fn apply(
             let position = target.position(&folded(column_name))?;
             return alter_column(execution, target, schema, position, op).await;
         }
-        AlterTableOperation::AddConstraint { constraint, .. } => {
-            return add_constraint(execution, schema, constraint).await;
+        AlterTableOperation::AddConstraint { constraint, not_valid } => {
+            return add_constraint(execution, schema, constraint, *not_valid).await;
+        }
+        AlterTableOperation::ValidateConstraint { name } => {
+            return validate_constraint(execution, schema, &folded(name));
         }
         AlterTableOperation::DropConstraint { name, if_exists, .. } => {
             drop_constraint(&mut schema, &folded(name), *if_exists)?;
@@ -156,6 +173,7 @@ async fn add_column(
             .with_hint("Create a new table with the column and copy the rows."));
     }
     let (table, checked) = (schema.id, schema.checks.len());
+    let checked_keys = schema.foreign_keys.len();
     schema.next_column_id += 1;
     schema.columns.push(column.clone());
     check_names(&schema)?;
@@ -176,6 +194,9 @@ async fn add_column(
             ColumnOption::Check(check) => {
                 add_check(&mut schema, execution, given, Some(&name), &check.expr)?;
             }
+            ColumnOption::ForeignKey(key) => {
+                add_foreign_key(&mut schema, execution, given, Some(&name), key)?;
+            }
             _ => {}
         }
     }
@@ -187,6 +208,7 @@ async fn add_column(
         let assigned = Assignments::one(&target, &column.name, ast_tools::expression(default)?)?;
         rewrite(execution, &target, &assigned).await?;
     }
+    verify_foreign_keys(execution, table, checked_keys)?;
     verify_checks(execution, table, checked).await
 }
 
@@ -237,6 +259,11 @@ fn drop_column(schema: &mut TableSchema, position: usize) -> Result<()> {
     }
     schema.unique.retain(|key| !of_column(key));
     schema.indexes.retain(|index| !of_column(&index.key));
+    let id = schema.id;
+    schema.foreign_keys.retain(|key| {
+        let refers = key.parent == id && key.parent_columns.contains(&column.id);
+        !key.columns.contains(&column.id) && !refers
+    });
     let mut kept = Vec::with_capacity(schema.checks.len());
     for check in schema.checks.drain(..) {
         if !names_in(&check.expression)?.contains(&column.name) {
@@ -370,7 +397,16 @@ async fn set_type(
         let hint = format!("You might need to specify \"USING {name}::{new}\".");
         return Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint(hint));
     }
-    execution.names.catalog().refuse_other_type(target.schema(), &schema.columns[position])?;
+    let catalog = execution.names.catalog();
+    catalog.refuse_other_type(target.schema(), &schema.columns[position])?;
+    let referring = schema.foreign_keys.iter().any(|key| key.columns.contains(&old));
+    let referenced =
+        catalog.references_to(schema.id).any(|(_, key)| key.parent_columns.contains(&old));
+    if referring || referenced {
+        let message = format!("changing the type of column \"{name}\", which a foreign key uses,");
+        return Err(Error::unsupported(message)
+            .with_hint("Drop the foreign key, change the type, and add the foreign key again."));
+    }
     // A cast would truncate texts that are too long; an assignment refuses them.
     let value = match (using, &new) {
         (Some(using), _) => using.clone(),
@@ -407,8 +443,10 @@ async fn add_constraint(
     execution: &Execution<'_>,
     mut schema: TableSchema,
     constraint: &TableConstraint,
+    not_valid: bool,
 ) -> Result<()> {
     let (id, checked) = (schema.id, schema.checks.len());
+    let mut checked_keys = schema.foreign_keys.len();
     match constraint {
         TableConstraint::PrimaryKey(key) => {
             let columns = key_names(&key.columns)?;
@@ -432,18 +470,70 @@ async fn add_constraint(
             let name = check.name.as_ref().map(folded);
             add_check(&mut schema, execution, name, None, &check.expr)?;
         }
-        TableConstraint::ForeignKey(_) => return Err(no_foreign_keys()),
+        TableConstraint::ForeignKey(key) => {
+            let given = key.name.as_ref().map(folded);
+            add_foreign_key(&mut schema, execution, given, None, key)?;
+            if not_valid {
+                schema.foreign_keys.last_mut().into_iter().for_each(|key| key.unvalidated = true);
+                checked_keys += 1;
+            }
+        }
         other => return Err(Error::unsupported(format!("the constraint {other}"))),
     }
     change(execution, schema, None)?;
+    verify_foreign_keys(execution, id, checked_keys)?;
     verify_checks(execution, id, checked).await
 }
 
+/// Checks that existing rows satisfy every foreign key after the first `checked` ones.
+fn verify_foreign_keys(execution: &Execution<'_>, id: TableId, checked: usize) -> Result<()> {
+    let target = current(execution, id)?;
+    for key in &target.schema().foreign_keys[checked..] {
+        rely_on(execution, id)?;
+        rely_on(execution, key.parent)?;
+        execution.names.with(|t| t.check_all_references(id, key))?;
+    }
+    Ok(())
+}
+
+/// `VALIDATE CONSTRAINT`: checks the rows that existed before a constraint that was `NOT VALID`.
+fn validate_constraint(
+    execution: &Execution<'_>,
+    mut schema: TableSchema,
+    name: &str,
+) -> Result<()> {
+    let is_check = schema.checks.iter().any(|check| check.name == name);
+    let position = schema.foreign_keys.iter().position(|key| key.name == name);
+    let Some(position) = position else {
+        let (state, what) = match (is_check, schema.constraints().any(|key| key.name == name)) {
+            (true, _) => return Ok(()),
+            (false, true) => {
+                (SqlState::WRONG_OBJECT_TYPE, "is not a foreign key or check constraint")
+            }
+            (false, false) => (SqlState::UNDEFINED_OBJECT, "does not exist"),
+        };
+        let message = format!("constraint \"{name}\" of relation \"{}\" {what}", schema.name);
+        return Err(Error::new(state, message));
+    };
+    if !std::mem::take(&mut schema.foreign_keys[position].unvalidated) {
+        return Ok(());
+    }
+    let (id, key) = (schema.id, schema.foreign_keys[position].clone());
+    change(execution, schema, None)?;
+    rely_on(execution, id)?;
+    rely_on(execution, key.parent)?;
+    execution.names.with(|t| t.check_all_references(id, &key))
+}
+
 fn drop_constraint(schema: &mut TableSchema, name: &str, if_exists: bool) -> Result<()> {
-    let before = schema.unique.len() + schema.checks.len();
+    let count = |schema: &TableSchema| {
+        schema.unique.len() + schema.checks.len() + schema.foreign_keys.len()
+    };
+    let before = count(schema);
     schema.unique.retain(|key| key.name != name);
     schema.checks.retain(|check| check.name != name);
-    let mut found = schema.unique.len() + schema.checks.len() < before;
+    schema.foreign_keys.retain(|key| key.name != name);
+    let mut found = count(schema) < before;
     if schema.primary_key.as_ref().is_some_and(|key| key.name == name) {
         schema.primary_key = None;
         found = true;

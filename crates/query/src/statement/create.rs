@@ -1,6 +1,7 @@
 //! `CREATE TABLE`, `CREATE TABLE AS`, `CREATE VIEW`, `CREATE SCHEMA`, `CREATE EXTERNAL TABLE`.
 
 mod definition;
+mod foreign_key;
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -28,9 +29,9 @@ use crate::privileges;
 
 use definition::Definition;
 pub(super) use definition::{
-    add_check, add_primary_key, add_unique, column_of, free_name, names as key_names,
-    no_foreign_keys, set_default,
+    add_check, add_primary_key, add_unique, column_of, free_name, names as key_names, set_default,
 };
+pub(super) use foreign_key::add_foreign_key;
 
 /// Maximum number of columns of a table, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1_600;

@@ -4,8 +4,8 @@ use datafusion::sql::sqlparser::ast::{
     CascadeOption, Delete, FromTable, TableWithJoins, Truncate, TruncateIdentityOption, With,
 };
 use thalweg_execution::scan::ROW_ID;
-use thalweg_txn::Privilege;
-use thalweg_types::{Error, Result};
+use thalweg_txn::{Catalog, Privilege};
+use thalweg_types::{Error, Result, SqlState};
 
 use super::found_rows::{Found, concat, give_way};
 use super::returning::returning;
@@ -85,15 +85,18 @@ pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Re
     if truncate.identity == Some(TruncateIdentityOption::Restart) {
         return Err(Error::unsupported("TRUNCATE with RESTART IDENTITY"));
     }
-    if truncate.cascade == Some(CascadeOption::Cascade) {
-        return Err(Error::unsupported("TRUNCATE with CASCADE"));
-    }
     let catalog = execution.names.catalog();
+    let mut targets = Vec::with_capacity(truncate.table_names.len());
     for table in &truncate.table_names {
         let target = match Target::find(&catalog, &table.name) {
             Err(_) if truncate.if_exists => continue,
             found => found?,
         };
+        targets.push(target);
+    }
+    let cascade = truncate.cascade == Some(CascadeOption::Cascade);
+    let notices = add_referring(&catalog, &mut targets, cascade)?;
+    for target in targets {
         target.require(execution, Privilege::Truncate)?;
         execution.names.with(|t| {
             // In a block, the user does not mean rows that others add between this statement and
@@ -104,5 +107,41 @@ pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Re
             t.truncate(target.id())
         })?;
     }
-    Ok(Outcome::command("TRUNCATE TABLE"))
+    let outcome = Outcome::command("TRUNCATE TABLE");
+    Ok(notices.into_iter().fold(outcome, Outcome::with_notice))
+}
+
+/// With `cascade`, adds the tables whose foreign keys refer to those that are truncated, and
+/// returns notices.
+///
+/// # Errors
+/// Without `cascade`, if another table has a foreign key to one of the tables.
+fn add_referring(
+    catalog: &Catalog,
+    targets: &mut Vec<Target>,
+    cascade: bool,
+) -> Result<Vec<String>> {
+    let (mut notices, mut at) = (Vec::new(), 0);
+    while let Some(parent) = targets.get(at) {
+        at += 1;
+        let (id, parent) = (parent.id(), parent.schema().name.clone());
+        for (child, _) in catalog.references_to(id) {
+            if targets.iter().any(|target| target.id() == child.schema.id) {
+                continue;
+            }
+            let name = &child.schema.name;
+            if !cascade {
+                let message = "cannot truncate a table referenced in a foreign key constraint";
+                let hint = format!(
+                    "Truncate table \"{name}\" at the same time, or use TRUNCATE ... CASCADE."
+                );
+                return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message)
+                    .with_detail(format!("Table \"{name}\" references \"{parent}\"."))
+                    .with_hint(hint));
+            }
+            notices.push(format!("truncate cascades to table \"{name}\""));
+            targets.push(Target { entry: child.clone() });
+        }
+    }
+    Ok(notices)
 }

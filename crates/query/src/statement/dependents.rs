@@ -6,7 +6,7 @@ use std::sync::Arc;
 use thalweg_txn::{
     Catalog, CatalogChange, Dependent, DropReason, Object, Referenced, Securable, View, cannot_drop,
 };
-use thalweg_types::Result;
+use thalweg_types::{Error, Key, Result, SqlState, TableId, TableSchema};
 
 use super::Execution;
 use super::sequence::SequenceDefault;
@@ -83,7 +83,9 @@ fn defaults_over(catalog: &Catalog, steps: &[Dependent]) -> Vec<SequenceDefault>
         steps.iter().any(|step| match step.object {
             Referenced::Table(id) => id == table,
             Referenced::Column(id, column) => (id, column) == (table, default.column),
-            Referenced::Sequence(_) | Referenced::Named { .. } => false,
+            Referenced::Sequence(_) | Referenced::Constraint(..) | Referenced::Named { .. } => {
+                false
+            }
         })
     };
     let sequences = steps.iter().filter_map(|step| match step.object {
@@ -127,6 +129,7 @@ fn drop_one(execution: &Execution<'_>, object: &Referenced) -> Result<()> {
     let change = match object {
         Referenced::Table(id) => CatalogChange::DropTable { id: *id },
         Referenced::Column(..) => return Ok(()),
+        Referenced::Constraint(table, name) => return drop_foreign_key(execution, *table, name),
         Referenced::Sequence(id) => {
             let catalog = execution.names.catalog();
             let Some((namespace, name, _)) = catalog.sequence(*id) else { return Ok(()) };
@@ -138,6 +141,50 @@ fn drop_one(execution: &Execution<'_>, object: &Referenced) -> Result<()> {
         }
     };
     execution.names.with(|t| t.change_catalog(change))
+}
+
+fn drop_foreign_key(execution: &Execution<'_>, table: TableId, name: &str) -> Result<()> {
+    let catalog = execution.names.catalog();
+    let Some(entry) = catalog.table(table) else { return Ok(()) };
+    let mut schema = entry.schema.as_ref().clone();
+    schema.foreign_keys.retain(|key| key.name != name);
+    let change = CatalogChange::AlterTable { schema, added: None, expected: None };
+    execution.names.with(|t| t.change_catalog(change))
+}
+
+/// With `cascade`, drops the foreign keys that refer to a key which is dropped, and returns a
+/// notice. `subject` describes the key.
+///
+/// # Errors
+/// Without `cascade`, if foreign keys refer to the key.
+pub(super) fn drop_foreign_keys_over(
+    execution: &Execution<'_>,
+    table: &TableSchema,
+    key: &Key,
+    subject: &str,
+    cascade: bool,
+) -> Result<Option<Notice>> {
+    let catalog = execution.names.catalog();
+    if table.keys().filter(|other| other.columns == key.columns).count() > 1 {
+        return Ok(None);
+    }
+    let over = catalog.foreign_keys_over(table.id, &key.columns, table);
+    let described = |(child, name): &(TableId, String)| {
+        catalog.describe_referenced(&Referenced::Constraint(*child, name.clone()))
+    };
+    let described: Vec<String> = over.iter().map(described).collect();
+    if !cascade && !over.is_empty() {
+        let on = |dependent: &String| format!("{dependent} depends on index {}", key.name);
+        let detail: Vec<String> = described.iter().map(on).collect();
+        let message = format!("cannot drop {subject} because other objects depend on it");
+        return Err(Error::new(SqlState::DEPENDENT_OBJECTS, message)
+            .with_detail(detail.join("\n"))
+            .with_hint("Use DROP ... CASCADE to drop the dependent objects too."));
+    }
+    for (child, name) in &over {
+        drop_foreign_key(execution, *child, name)?;
+    }
+    Ok(cascade_notice(described))
 }
 
 /// Views that read each other have no order in which they can be dropped. Those that are dropped

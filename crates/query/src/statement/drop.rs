@@ -30,7 +30,9 @@ pub(super) async fn run(
             ObjectType::Sequence => existing()
                 .and_then(|name| sequence::find_to_drop(execution, &name))
                 .map(|object| requested.push(object)),
-            ObjectType::Index => existing().and_then(|name| index::drop(execution, &name)),
+            ObjectType::Index => existing()
+                .and_then(|name| index::drop(execution, &name, cascade))
+                .map(|notice| notices.extend(notice)),
             ObjectType::Schema => {
                 let name = QualifiedName::of(name)?.name;
                 drop_namespace(execution, &name, cascade).map(|notice| notices.extend(notice))

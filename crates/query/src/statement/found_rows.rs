@@ -49,6 +49,20 @@ impl Found {
         is_first
     }
 
+    /// Removes the rows from their table, which new rows replace.
+    async fn kill_replaced(
+        &self,
+        execution: &Execution<'_>,
+        target: &Target,
+        new: &[RecordBatch],
+    ) -> Result<()> {
+        if !execution.names.catalog().is_referenced(target.id()) {
+            return self.kill(execution, target).await;
+        }
+        let new = concat(target.schema(), new)?;
+        execution.names.with(|t| t.kill_replaced(target.id(), &self.ids, &new))
+    }
+
     /// Removes the rows from their table.
     pub(super) async fn kill(&self, execution: &Execution<'_>, target: &Target) -> Result<()> {
         for (place, ids) in self.ids.chunks(RowId::CHUNK_ROWS).enumerate() {
@@ -86,7 +100,7 @@ pub(super) async fn replace(
         let values = batch.project(&values).map_err(misfit)?;
         new.push(shaper.shape(&values)?);
     }
-    found.kill(execution, target).await?;
+    found.kill_replaced(execution, target, &new).await?;
     if execution.in_block {
         new = vec![concat(schema, &new)?];
         conflict::reject_duplicates(execution, target, &new[0])?;

@@ -14,9 +14,10 @@ use thalweg_types::{
 };
 
 use super::create::free_name;
+use super::dependents::drop_foreign_keys_over;
 use super::target::QualifiedName;
 use super::{Execution, Target, folded, storage_parameters};
-use crate::outcome::Outcome;
+use crate::outcome::{Notice, Outcome};
 
 /// Maximum number of columns of an index, as in PostgreSQL.
 const COLUMNS_MAX: usize = 32;
@@ -230,15 +231,29 @@ fn default_name(catalog: &Catalog, table: &TableSchema, columns: &[ColumnId]) ->
 ///
 /// # Errors
 /// If there is none of the name (`42704`), or it belongs to a constraint.
-pub(super) fn drop(execution: &Execution<'_>, name: &QualifiedName) -> Result<()> {
+pub(super) fn drop(
+    execution: &Execution<'_>,
+    name: &QualifiedName,
+    cascade: bool,
+) -> Result<Option<Notice>> {
     let catalog = execution.names.catalog();
     let Some(table) = catalog.table_of_index(&name.namespace, &name.name) else {
         return Err(not_dropped(&catalog, name));
     };
     let mut schema = table.schema.as_ref().clone();
     execution.names.rights().owns(&Securable::relation(&schema.namespace, &schema.name))?;
+    let mut notice = None;
+    if let Some(index) = schema.indexes.iter().find(|i| i.unique && i.key.name == name.name) {
+        let subject = format!("index {}", name.name);
+        notice = drop_foreign_keys_over(execution, &schema, &index.key, &subject, cascade)?;
+        // A foreign key of the table itself may be gone.
+        if let Some(now) = execution.names.catalog().table(schema.id) {
+            schema = now.schema.as_ref().clone();
+        }
+    }
     schema.indexes.retain(|index| index.key.name != name.name);
-    alter(execution, schema)
+    alter(execution, schema)?;
+    Ok(notice)
 }
 
 fn not_dropped(catalog: &Catalog, name: &QualifiedName) -> Error {

@@ -34,6 +34,7 @@ pub fn schema(columns: &[(&str, DataType)], key: &[u32]) -> Arc<TableSchema> {
         unique: Vec::new(),
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: None,
     })
 }

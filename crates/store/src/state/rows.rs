@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, new_empty_array};
 use arrow::compute::interleave;
 use thalweg_types::{Error, Result, RowId};
 
@@ -38,18 +38,27 @@ impl TableState {
         if rows.is_empty() {
             return Ok(RecordBatch::new_empty(schema));
         }
+        RecordBatch::try_new(schema, self.columns_at(rows, &all)?).map_err(not_picked)
+    }
+
+    /// Projected columns of the given rows, dead or alive, in the given order.
+    ///
+    /// # Errors
+    /// If the state lacks one of the rows.
+    pub fn columns_at(&self, rows: &[RowId], projection: &[usize]) -> Result<Vec<ArrayRef>> {
+        if rows.is_empty() {
+            let fields = projection.iter().map(|at| self.arrow_schema().field(*at));
+            return Ok(fields.map(|field| new_empty_array(field.data_type())).collect());
+        }
         let (sources, places) = match rows.len() {
-            ..FEW_ROWS => self.rows_alone(rows, &all)?,
-            _ => self.rows_in_chunks(rows, &all)?,
+            ..FEW_ROWS => self.rows_alone(rows, projection)?,
+            _ => self.rows_in_chunks(rows, projection)?,
         };
         let pick = |column: usize| {
             let arrays: Vec<_> = sources.iter().map(|source| source[column].as_ref()).collect();
             interleave(&arrays, &places)
         };
-        let columns = all.iter().map(|column| pick(*column)).collect::<std::result::Result<_, _>>();
-        columns
-            .and_then(|columns| RecordBatch::try_new(schema, columns))
-            .map_err(|error| Error::internal("rows cannot be picked").with_source(error))
+        (0..projection.len()).map(|column| pick(column).map_err(not_picked)).collect()
     }
 
     /// Reads each row alone, which avoids reading the rest of its chunk.
@@ -82,6 +91,10 @@ impl TableState {
     fn view_of(&self, row: RowId) -> Result<ChunkView> {
         self.chunk(row.chunk()).ok_or_else(|| gone(row))
     }
+}
+
+fn not_picked(error: arrow::error::ArrowError) -> Error {
+    Error::internal("rows cannot be picked").with_source(error)
 }
 
 fn gone(row: RowId) -> Error {

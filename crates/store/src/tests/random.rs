@@ -88,6 +88,7 @@ pub(crate) fn all_types() -> TableSchema {
         unique: Vec::new(),
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: None,
         next_column_id: 100,
     }

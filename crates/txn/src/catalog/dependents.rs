@@ -1,5 +1,5 @@
-//! Objects that other objects depend on. Only views depend on something: on relations, and on the
-//! columns that their queries use.
+//! Objects that other objects depend on. Views depend on relations and on the columns that their
+//! queries use; foreign keys depend on the table and the columns that they refer to.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,14 @@ use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSch
 use super::view::BoundSource;
 use super::{Catalog, Object, Securable, View, table_is_gone};
 
-/// An object that views may depend on.
+/// An object that others may depend on, or a foreign key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Referenced {
     Table(TableId),
     Column(TableId, ColumnId),
     Sequence(TableId),
+    /// A constraint of a table.
+    Constraint(TableId, String),
     /// A view or an external table.
     Named {
         namespace: String,
@@ -32,7 +34,7 @@ pub struct Dependent {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DropReason {
     Requested,
-    /// The object is a sequence, and the column that owns it is dropped.
+    /// The object is a sequence or a constraint, and the column or table that owns it is dropped.
     Owned,
     /// The object depends on another one, which is described.
     DependsOn(String),
@@ -90,6 +92,7 @@ impl Catalog {
                 let name = name.map_or("", |known| known.name.as_str());
                 format!("column {name} of {}", table(id))
             }
+            Referenced::Constraint(id, name) => format!("constraint {name} on {}", table(id)),
             Referenced::Sequence(id) => match self.sequence(*id) {
                 Some((namespace, name, _)) => {
                     self.description(&Securable::relation(namespace, name))
@@ -111,8 +114,14 @@ impl Catalog {
             self.visit(object, &mut seen, &mut steps);
         }
         for step in &mut steps {
-            if requested.contains(&step.object) {
-                step.reason = DropReason::Requested;
+            match &step.object {
+                object if requested.contains(object) => step.reason = DropReason::Requested,
+                Referenced::Constraint(table, _)
+                    if requested.contains(&Referenced::Table(*table)) =>
+                {
+                    step.reason = DropReason::Owned;
+                }
+                _ => {}
             }
         }
         steps
@@ -132,6 +141,7 @@ impl Catalog {
         let visit = |object: Referenced, reason| {
             let mut pending = self.owned_by(&object);
             pending.extend(self.views_over(&object));
+            pending.extend(self.foreign_keys_on(&object));
             Visit { object, reason, pending }
         };
         let mut around = vec![visit(object.clone(), DropReason::Requested)];
@@ -161,6 +171,7 @@ impl Catalog {
                 Referenced::Table(id) => binding.reads(&BoundSource::Table(*id)),
                 Referenced::Column(id, column) => binding.uses(*id, *column),
                 Referenced::Sequence(id) => binding.reads(&BoundSource::Sequence(*id)),
+                Referenced::Constraint(..) => false,
                 Referenced::Named { namespace, name } => {
                     let (namespace, name) = (namespace.clone(), name.clone());
                     binding.reads(&BoundSource::Named { namespace, name })
@@ -180,7 +191,9 @@ impl Catalog {
         let is_owned = |owner: (TableId, ColumnId)| match object {
             Referenced::Table(id) => owner.0 == *id,
             Referenced::Column(id, column) => owner == (*id, *column),
-            Referenced::Sequence(_) | Referenced::Named { .. } => false,
+            Referenced::Sequence(_) | Referenced::Constraint(..) | Referenced::Named { .. } => {
+                false
+            }
         };
         let owned = self.sequences().filter(|(_, _, known)| known.owned_by.is_some_and(is_owned));
         owned.map(|(_, _, sequence)| Referenced::Sequence(sequence.id)).collect()
@@ -351,6 +364,7 @@ mod tests {
             unique: Vec::new(),
             checks: Vec::new(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             shard_key: None,
             next_column_id: 9,
         }

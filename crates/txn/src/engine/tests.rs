@@ -7,6 +7,7 @@ mod crash_points;
 mod damage;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of several threads")]
 mod failures;
+mod foreign_keys;
 #[cfg(feature = "shuttle")]
 mod interleavings;
 mod keyed;

@@ -91,6 +91,7 @@ mod tests {
             unique: Vec::new(),
             checks: Vec::new(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             shard_key: None,
             next_column_id: 0,
         };

@@ -149,6 +149,34 @@ impl Overlay {
         *self = Overlay { truncated: true, base, ..Overlay::new(state, self.version) };
     }
 
+    /// The live new rows behind the first `from` private chunks.
+    ///
+    /// # Errors
+    /// Only for internal errors: rows that do not fit their table.
+    pub fn new_rows_from(&mut self, from: usize) -> Result<Vec<RecordBatch>> {
+        self.look_at_unseen()?;
+        let schema = arrow_schema(self.state.schema());
+        let all: Vec<usize> = (0..schema.fields().len()).collect();
+        let mut new = Vec::new();
+        for (number, _) in self.chunks.iter_from(from) {
+            let view = self.state.chunk(*number).expect("a private chunk stays in its state");
+            let columns = view.columns(&all);
+            let rows = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(misfit)?;
+            new.push(match view.live_mask() {
+                None => rows,
+                Some(live) => {
+                    filter_record_batch(&rows, &BooleanArray::new(live, None)).map_err(misfit)?
+                }
+            });
+        }
+        Ok(new)
+    }
+
+    /// Number of private chunks, without those of rows that were not read yet.
+    pub fn chunk_count(&self) -> usize {
+        self.chunks.len()
+    }
+
     /// Turns new rows into private chunks, so that they can be read.
     pub fn look_at_unseen(&mut self) -> Result<()> {
         for rows in Bulks::of(self.state.arrow_schema(), self.unseen.take()) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use thalweg_store::TableState;
-use thalweg_types::{Result, RowId, TableId};
+use thalweg_types::{Lsn, Result, RowId, TableId};
 
 use super::overlay::{NewChunk, Overlay};
 use super::{RowLock, Savepoint, Transaction};
@@ -57,6 +57,7 @@ impl Transaction {
         for (id, overlay) in &mut self.changes.tables {
             locks.extend(overlay.locks_since(*id, before.changes.tables.get(id))?);
         }
+        locks.extend(self.key_locks_since(before)?);
         Ok(locks)
     }
 
@@ -131,6 +132,7 @@ impl Overlay {
             return Ok(None);
         }
         let truncated = self.is_truncated();
-        Ok(Some(TableLocks { table: id, version, rows, added, truncated }))
+        let snapshot = Lsn(0);
+        Ok(Some(TableLocks { table: id, version, rows, added, truncated, keys: None, snapshot }))
     }
 }

@@ -156,6 +156,9 @@ fn constraint(constraint: &TableConstraint) -> Result<()> {
         TableConstraint::PrimaryKey(key) => primary_key(key),
         TableConstraint::Unique(key) => unique(key),
         TableConstraint::Check(check) => checked(check),
+        TableConstraint::ForeignKey(key) => {
+            absent([(key.index_name.is_some(), "the name of a foreign key's index")])
+        }
         // Refused where the table is made.
         _ => Ok(()),
     }
@@ -330,7 +333,8 @@ fn operation(operation: &AlterTableOperation) -> Result<()> {
             column(column_def)
         }
         AlterTableOperation::AddConstraint { constraint: added, not_valid } => {
-            absent([(*not_valid, "NOT VALID")])?;
+            let refuses = !matches!(added, TableConstraint::ForeignKey(_));
+            absent([(*not_valid && refuses, "NOT VALID")])?;
             constraint(added)
         }
         // Without a behaviour the statement restricts; where the statement runs it looks for what
@@ -342,6 +346,7 @@ fn operation(operation: &AlterTableOperation) -> Result<()> {
             drop_behavior: _,
         }
         | AlterTableOperation::DropConstraint { if_exists: _, name: _, drop_behavior: _ }
+        | AlterTableOperation::ValidateConstraint { name: _ }
         | AlterTableOperation::RenameColumn { old_column_name: _, new_column_name: _ }
         | AlterTableOperation::RenameTable { table_name: RenameTableNameKind::To(_) }
         | AlterTableOperation::OwnerTo { new_owner: _ } => Ok(()),

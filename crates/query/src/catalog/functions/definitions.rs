@@ -89,6 +89,16 @@ fn constraint(call: &Call<'_>) -> Result<Value> {
         };
         return Ok(text.into());
     }
+    if let Some(found) = call.lookup.objects.foreign_keys.iter().find(|found| found.oid == oid) {
+        let parent = &found.parent;
+        let relation = call.lookup.objects.relation_of(parent.id);
+        let is_visible = relation.is_some_and(|relation| call.lookup.is_visible(relation));
+        let name = match is_visible {
+            true => quoted(&parent.name),
+            false => format!("{}.{}", quoted(&parent.namespace), quoted(&parent.name)),
+        };
+        return Ok(definitions::foreign_key(&found.table, &found.key, parent, &name).into());
+    }
     let relation = call.lookup.objects.relation(oid - KEY_CONSTRAINTS);
     Ok(match relation.map(|relation| &relation.source) {
         Some(Source::Index { table, index, constraint: Some(constraint) }) => {

@@ -1,12 +1,12 @@
-//! Keys and checks.
+//! Keys, checks and foreign keys.
 
-use thalweg_types::{Key, TableSchema};
+use thalweg_types::{ColumnId, Key, TableSchema};
 
 use super::role_visibility::RoleVisibility;
 use super::yes_or_no;
 use crate::catalog::DATABASE;
-use crate::catalog::definitions::mentions;
-use crate::catalog::objects::{Constraint, Objects, Source};
+use crate::catalog::definitions::{action_words, mentions};
+use crate::catalog::objects::{Constraint, ForeignKeyConstraint, Objects, Source};
 use crate::catalog::pg_catalog::rows::Rows;
 
 /// Every key with its table; the flag is true for a primary key.
@@ -20,7 +20,7 @@ fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, boo
 }
 
 pub(super) fn constraints(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
-    let mut push = |table: &TableSchema, name: &String, kind: &'static str| {
+    let mut push = |table: &TableSchema, name: &String, kind: &'static str, times: (bool, bool)| {
         if !visibility.more_than_rows(&table.namespace, &table.name) {
             return;
         }
@@ -32,17 +32,42 @@ pub(super) fn constraints(objects: &Objects, visibility: &RoleVisibility<'_>, ro
             ("table_schema", (&table.namespace).into()),
             ("table_name", (&table.name).into()),
             ("constraint_type", kind.into()),
-            ("is_deferrable", yes_or_no(false)),
-            ("initially_deferred", yes_or_no(false)),
+            ("is_deferrable", yes_or_no(times.0)),
+            ("initially_deferred", yes_or_no(times.1)),
             ("enforced", yes_or_no(true)),
             ("nulls_distinct", (kind == "UNIQUE").then_some("YES").into()),
         ]);
     };
     for (table, key, primary) in every_key(objects) {
-        push(table, &key.name, if primary { "PRIMARY KEY" } else { "UNIQUE" });
+        push(table, &key.name, if primary { "PRIMARY KEY" } else { "UNIQUE" }, (false, false));
     }
     for check in &objects.checks {
-        push(&check.table, &check.name, "CHECK");
+        push(&check.table, &check.name, "CHECK", (false, false));
+    }
+    for ForeignKeyConstraint { table, key, .. } in &objects.foreign_keys {
+        let times = (key.deferrable, key.initially_deferred);
+        push(table, &key.name, "FOREIGN KEY", times);
+    }
+}
+
+/// The foreign keys, with the keys that they refer to.
+pub(super) fn referential(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
+    for constraint in &objects.foreign_keys {
+        let ForeignKeyConstraint { table, key, parent, .. } = constraint;
+        if !visibility.more_than_rows(&table.namespace, &table.name) {
+            continue;
+        }
+        rows.push([
+            ("constraint_catalog", DATABASE.into()),
+            ("constraint_schema", (&table.namespace).into()),
+            ("constraint_name", (&key.name).into()),
+            ("unique_constraint_catalog", DATABASE.into()),
+            ("unique_constraint_schema", (&parent.namespace).into()),
+            ("unique_constraint_name", constraint.parent_key().map(|key| &key.name).into()),
+            ("match_option", "NONE".into()),
+            ("update_rule", action_words(key.on_update).into()),
+            ("delete_rule", action_words(key.on_delete).into()),
+        ]);
     }
 }
 
@@ -62,6 +87,29 @@ pub(super) fn keys(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mu
             ]);
         }
     }
+    for constraint in objects.foreign_keys.iter().filter(|found| seen(&found.table)) {
+        let ForeignKeyConstraint { table, key, parent, .. } = constraint;
+        let of_parent = |column: &ColumnId| {
+            let columns = &constraint.parent_key()?.columns;
+            Some(columns.iter().position(|known| known == column)? as i64 + 1)
+        };
+        let pairs = key.columns.iter().zip(&key.parent_columns).zip(1_i64..);
+        for ((column, referenced), place) in pairs {
+            let Some(position) = table.position(*column) else { continue };
+            debug_assert!(parent.position(*referenced).is_some());
+            rows.push([
+                ("constraint_catalog", DATABASE.into()),
+                ("constraint_schema", (&table.namespace).into()),
+                ("constraint_name", (&key.name).into()),
+                ("table_catalog", DATABASE.into()),
+                ("table_schema", (&table.namespace).into()),
+                ("table_name", (&table.name).into()),
+                ("column_name", (&table.columns[position].name).into()),
+                ("ordinal_position", place.into()),
+                ("position_in_unique_constraint", of_parent(referenced).into()),
+            ]);
+        }
+    }
 }
 
 pub(super) fn checks(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
@@ -78,29 +126,35 @@ pub(super) fn checks(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &
 
 /// The columns of keys and checks.
 pub(super) fn columns(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
-    let mut push = |table: &TableSchema, column: &String, constraint: &String| {
-        if !visibility.owns(&table.namespace, &table.name) {
-            return;
-        }
-        rows.push([
-            ("table_catalog", DATABASE.into()),
-            ("table_schema", (&table.namespace).into()),
-            ("table_name", (&table.name).into()),
-            ("column_name", column.into()),
-            ("constraint_catalog", DATABASE.into()),
-            ("constraint_schema", (&table.namespace).into()),
-            ("constraint_name", constraint.into()),
-        ]);
-    };
+    let mut push =
+        |(table, column): (&TableSchema, &String), of: &TableSchema, constraint: &String| {
+            if !visibility.owns(&table.namespace, &table.name) {
+                return;
+            }
+            rows.push([
+                ("table_catalog", DATABASE.into()),
+                ("table_schema", (&table.namespace).into()),
+                ("table_name", (&table.name).into()),
+                ("column_name", column.into()),
+                ("constraint_catalog", DATABASE.into()),
+                ("constraint_schema", (&of.namespace).into()),
+                ("constraint_name", constraint.into()),
+            ]);
+        };
     for (table, key, _) in every_key(objects) {
         for position in table.key_positions(key) {
-            push(table, &table.columns[position].name, &key.name);
+            push((table, &table.columns[position].name), table, &key.name);
         }
     }
     for check in &objects.checks {
         let columns = check.table.columns.iter();
         for column in columns.filter(|column| mentions(&check.expression, &column.name)) {
-            push(&check.table, &column.name, &check.name);
+            push((&check.table, &column.name), &check.table, &check.name);
+        }
+    }
+    for ForeignKeyConstraint { table, key, parent, .. } in &objects.foreign_keys {
+        for position in key.parent_columns.iter().filter_map(|id| parent.position(*id)) {
+            push((parent, &parent.columns[position].name), table, &key.name);
         }
     }
 }
@@ -117,5 +171,17 @@ pub(super) fn tables(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &
             ("constraint_schema", (&table.namespace).into()),
             ("constraint_name", (&key.name).into()),
         ]);
+    }
+    for ForeignKeyConstraint { table, key, parent, .. } in &objects.foreign_keys {
+        if owned(parent) {
+            rows.push([
+                ("table_catalog", DATABASE.into()),
+                ("table_schema", (&parent.namespace).into()),
+                ("table_name", (&parent.name).into()),
+                ("constraint_catalog", DATABASE.into()),
+                ("constraint_schema", (&table.namespace).into()),
+                ("constraint_name", (&key.name).into()),
+            ]);
+        }
     }
 }

@@ -59,6 +59,7 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "element_types" => columns::element_types(inputs, visibility, rows),
         "information_schema_catalog_name" => listings::name(rows),
         "key_column_usage" => constraints::keys(objects, visibility, rows),
+        "referential_constraints" => constraints::referential(objects, visibility, rows),
         "parameters" => routines::parameters(rows),
         "role_table_grants" => listings::privileges(lookup, visibility, rows, false),
         "table_privileges" => listings::privileges(lookup, visibility, rows, true),

@@ -33,11 +33,20 @@ pub(super) fn classes(inputs: &Inputs<'_>, rows: &mut Rows) {
             ("relacl", own_grants(relation)),
             ("relnatts", shape.columns.into()),
             ("relchecks", shape.checks.into()),
+            // psql looks for foreign keys where this is true.
+            ("relhastriggers", has_foreign_keys(relation, inputs).into()),
             ("relhasrules", (relation.kind() == "v").into()),
             ("relispopulated", true.into()),
             ("relreplident", if relation.kind() == "r" { "d" } else { "n" }.into()),
         ]);
     }
+}
+
+/// True for a table that has a foreign key or is referenced by one.
+fn has_foreign_keys(relation: &Relation, inputs: &Inputs<'_>) -> bool {
+    relation.table().is_some_and(|table| {
+        !table.foreign_keys.is_empty() || inputs.lookup.catalog.is_referenced(table.id)
+    })
 }
 
 /// Grants on the relation itself.

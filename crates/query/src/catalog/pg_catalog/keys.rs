@@ -1,6 +1,6 @@
-//! `pg_index` and `pg_constraint`: keys and checks.
+//! `pg_index` and `pg_constraint`: keys, checks and foreign keys.
 
-use thalweg_types::{DataType, Key, TableSchema, ValueOrder};
+use thalweg_types::{DataType, Key, ReferentialAction, TableSchema, ValueOrder};
 use thalweg_values::system_types::column_type_oid;
 
 use super::fixed::operator_class;
@@ -8,7 +8,7 @@ use super::rows::{Rows, Value};
 use super::types::layout;
 use crate::catalog::objects::Constraint as Backed;
 use crate::catalog::objects::{
-    KEY_CONSTRAINTS, Objects, Source, attribute_number, key_numbers, table_oid,
+    KEY_CONSTRAINTS, Objects, Source, attribute_number, column_numbers, key_numbers, table_oid,
 };
 
 /// Lists indexes. As in PostgreSQL, every key is an index, too.
@@ -66,6 +66,7 @@ pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
         };
         constraint.push(rows);
     }
+    foreign_keys(objects, rows);
     for check in &objects.checks {
         let named = check.table.columns.iter().filter(|column| {
             crate::catalog::definitions::mentions(&check.expression, &column.name)
@@ -82,6 +83,44 @@ pub(super) fn constraints(objects: &Objects, rows: &mut Rows) {
             expression: (&check.expression).into(),
         };
         constraint.push(rows);
+    }
+}
+
+fn foreign_keys(objects: &Objects, rows: &mut Rows) {
+    for constraint in &objects.foreign_keys {
+        let (table, key, parent) = (&constraint.table, &constraint.key, &constraint.parent);
+        let name = constraint.parent_key().map_or("", |key| key.name.as_str());
+        let index = objects.relation_named(&parent.namespace, name);
+        rows.push([
+            ("oid", constraint.oid.into()),
+            ("conname", (&key.name).into()),
+            ("connamespace", objects.namespace(&table.namespace).unwrap_or(0).into()),
+            ("contype", "f".into()),
+            ("condeferrable", key.deferrable.into()),
+            ("condeferred", key.initially_deferred.into()),
+            ("convalidated", (!key.unvalidated).into()),
+            ("conrelid", table_oid(table).into()),
+            ("conindid", index.map_or(0, |index| index.oid).into()),
+            ("confrelid", table_oid(parent).into()),
+            ("confupdtype", letter(key.on_update).into()),
+            ("confdeltype", letter(key.on_delete).into()),
+            ("confmatchtype", "s".into()),
+            ("conislocal", true.into()),
+            ("connoinherit", true.into()),
+            ("conkey", column_numbers(&key.columns).into()),
+            ("confkey", column_numbers(&key.parent_columns).into()),
+        ]);
+    }
+}
+
+/// PostgreSQL's letter of an action.
+fn letter(action: ReferentialAction) -> &'static str {
+    match action {
+        ReferentialAction::NoAction => "a",
+        ReferentialAction::Restrict => "r",
+        ReferentialAction::Cascade => "c",
+        ReferentialAction::SetNull => "n",
+        ReferentialAction::SetDefault => "d",
     }
 }
 

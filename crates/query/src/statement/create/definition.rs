@@ -5,8 +5,8 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableLike, CreateTableLikeDefaults,
-    CreateTableLikeKind, CreateTableOptions, Expr, GeneratedAs, IndexColumn, SqlOption,
-    TableConstraint, Value,
+    CreateTableLikeKind, CreateTableOptions, Expr, ForeignKeyConstraint, GeneratedAs, IndexColumn,
+    SqlOption, TableConstraint, Value,
 };
 use thalweg_store::arrow_schema;
 use thalweg_txn::Privilege;
@@ -19,6 +19,7 @@ use super::super::rows::{compile, evaluate_default};
 use super::super::sequence::{takes_numbers, with_numbers};
 use super::super::{Execution, Target, folded, storage_parameters, stored_moments};
 use super::check_names;
+use super::foreign_key::add_foreign_key;
 use crate::statement::target::QualifiedName;
 
 /// Columns and constraints by name, before ids are assigned.
@@ -27,6 +28,8 @@ pub(in crate::statement) struct Definition {
     primary_key: Option<(Option<String>, Vec<String>)>,
     unique: Vec<(Option<String>, Vec<String>)>,
     checks: Vec<(Option<String>, Option<String>, Expr)>,
+    /// Foreign keys with their names, and the column of each that was written with a column.
+    foreign_keys: Vec<(Option<String>, Option<String>, ForeignKeyConstraint)>,
     shard_key: Option<String>,
     /// The notices about parameters that have no effect.
     notices: Vec<String>,
@@ -75,6 +78,7 @@ impl Definition {
             primary_key: None,
             unique: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
             shard_key,
             notices,
         };
@@ -107,7 +111,9 @@ impl Definition {
                 ColumnOption::Check(check) => {
                     self.checks.push((given, Some(name.clone()), check.expr.as_ref().clone()));
                 }
-                ColumnOption::ForeignKey(_) => return Err(no_foreign_keys()),
+                ColumnOption::ForeignKey(key) => {
+                    self.foreign_keys.push((given, Some(name.clone()), key.clone()));
+                }
                 _ => {}
             }
         }
@@ -128,7 +134,10 @@ impl Definition {
                 self.checks.push((name, None, check.expr.as_ref().clone()));
                 Ok(())
             }
-            TableConstraint::ForeignKey(_) => Err(no_foreign_keys()),
+            TableConstraint::ForeignKey(key) => {
+                self.foreign_keys.push((key.name.as_ref().map(folded), None, key.clone()));
+                Ok(())
+            }
             other => Err(Error::unsupported(format!("the constraint {other}"))),
         }
     }
@@ -158,6 +167,7 @@ impl Definition {
             unique: Vec::new(),
             checks: Vec::new(),
             indexes: Vec::new(),
+            foreign_keys: Vec::new(),
             shard_key: None,
         };
         check_names(&schema)?;
@@ -169,6 +179,9 @@ impl Definition {
         }
         for (given, column, expression) in self.checks {
             add_check(&mut schema, execution, given, column.as_deref(), &expression)?;
+        }
+        for (given, column, key) in self.foreign_keys {
+            add_foreign_key(&mut schema, execution, given, column.as_deref(), &key)?;
         }
         schema.shard_key = shard_column(&schema, self.shard_key.as_deref())?;
         debug_assert_ne!(schema.id, TableId(0));
@@ -202,8 +215,8 @@ pub(in crate::statement) fn column_of(
             | ColumnOption::Unique(_)
             | ColumnOption::Check(_)
             | ColumnOption::Collation(_)
+            | ColumnOption::ForeignKey(_)
             | ColumnOption::Comment(_) => {}
-            ColumnOption::ForeignKey(_) => return Err(no_foreign_keys()),
             ColumnOption::Default(expression) => set_default(&mut column, expression, execution)?,
             ColumnOption::Generated { generated_as, generation_expr: None, .. } => {
                 column.identity = Some(match generated_as {
@@ -414,8 +427,4 @@ fn shard_column(schema: &TableSchema, wanted: Option<&str>) -> Result<Option<Col
         ));
     }
     Ok(Some(column.id))
-}
-
-pub(in crate::statement) fn no_foreign_keys() -> Error {
-    Error::unsupported("FOREIGN KEY").with_hint("Leave REFERENCES and FOREIGN KEY out.")
 }

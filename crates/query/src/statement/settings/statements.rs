@@ -9,7 +9,8 @@ use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, Ident, ObjectName, Set, SetSessionParamGeneric, SetSessionParamKind,
     Value,
 };
-use thalweg_types::{Error, Result, SqlState};
+use thalweg_txn::{Catalog, ConstraintTime};
+use thalweg_types::{Error, Result, SqlState, TableId};
 
 use super::super::{Execution, folded, less_isolated, role};
 use super::{Definition, Scope, Setter, checks, unrecognized};
@@ -77,7 +78,9 @@ pub(in crate::statement) fn set(execution: &mut Execution<'_>, set: &Set) -> Res
     Ok(outcome)
 }
 
-/// `SET CONSTRAINTS`. No constraint is deferrable, so the names are checked and nothing changes.
+/// `SET CONSTRAINTS`: sets the time at which deferrable foreign keys are checked, until the end of
+/// the transaction. Those that are checked at once from now on are checked for its earlier
+/// statements.
 fn constraints(execution: &Execution<'_>, parameter: &SetSessionParamGeneric) -> Result<Outcome> {
     let [kind, names @ ..] = parameter.names.as_slice() else {
         return Err(Error::unsupported("SET of this parameter"));
@@ -86,32 +89,56 @@ fn constraints(execution: &Execution<'_>, parameter: &SetSessionParamGeneric) ->
         return Err(Error::unsupported(format!("SET {kind}")));
     }
     let catalog = execution.names.catalog();
-    let mut tables = catalog.tables();
-    if let Some(name) = names.first() {
-        let is_known = tables.any(|table| {
-            let schema = &table.schema;
-            schema.constraints().any(|key| key.name == *name)
-                || schema.checks.iter().any(|check| check.name == *name)
-        });
-        return Err(match is_known {
-            true => {
-                let message = format!("constraint \"{name}\" is not deferrable");
-                Error::new(SqlState::WRONG_OBJECT_TYPE, message)
-            }
-            false => {
-                let message = format!("constraint \"{name}\" does not exist");
-                Error::new(SqlState::UNDEFINED_OBJECT, message)
-            }
-        });
+    let deferred = parameter.value == "DEFERRED";
+    let mut found = Vec::new();
+    for name in names {
+        found.extend(deferrable_named(&catalog, name)?);
     }
     let outcome = Outcome::command("SET CONSTRAINTS");
-    Ok(match execution.in_block {
-        true => outcome,
-        false => outcome.with_warning(
+    if !execution.in_block {
+        return Ok(outcome.with_warning(
             SqlState::NO_ACTIVE_TRANSACTION,
             "SET CONSTRAINTS can only be used in transaction blocks",
-        ),
-    })
+        ));
+    }
+    execution.names.with(|t| {
+        if names.is_empty() {
+            t.set_deferred(None, deferred);
+        }
+        found.into_iter().for_each(|constraint| t.set_deferred(Some(constraint), deferred));
+        if deferred || !catalog.has_foreign_keys() {
+            return Ok(());
+        }
+        t.check_removed_keys(0, ConstraintTime::Statement)?;
+        t.check_new_references(None)
+    })?;
+    Ok(outcome)
+}
+
+/// The deferrable constraints of a name, with their tables.
+///
+/// # Errors
+/// If there is no constraint of the name, or one is not deferrable.
+fn deferrable_named(catalog: &Catalog, name: &str) -> Result<Vec<(TableId, String)>> {
+    let (mut found, mut is_known) = (Vec::new(), false);
+    for table in catalog.tables() {
+        let schema = &table.schema;
+        is_known |= schema.constraints().any(|key| key.name == *name)
+            || schema.checks.iter().any(|check| check.name == *name);
+        for key in schema.foreign_keys.iter().filter(|key| key.name == *name) {
+            is_known |= !key.deferrable;
+            found.push((schema.id, key.name.clone()));
+        }
+    }
+    if is_known {
+        let message = format!("constraint \"{name}\" is not deferrable");
+        return Err(Error::new(SqlState::WRONG_OBJECT_TYPE, message));
+    }
+    if found.is_empty() {
+        let message = format!("constraint \"{name}\" does not exist");
+        return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
+    }
+    Ok(found)
 }
 
 /// `SET name = value`; without a value, the one from the beginning of the session.

@@ -88,6 +88,7 @@ pub fn schema() -> TableSchema {
         unique: Vec::new(),
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: None,
     }
 }

@@ -39,6 +39,7 @@ pub fn schema() -> TableSchema {
         unique: vec![key("t_tag_key", &[2])],
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 4,
     }

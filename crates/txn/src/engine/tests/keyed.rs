@@ -42,6 +42,7 @@ fn schema(id: u32) -> TableSchema {
         unique: Vec::new(),
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: Some(ColumnId(1)),
         next_column_id: 3,
     }
@@ -66,7 +67,7 @@ pub(super) fn put(engine: &Engine, table: u32, put: Put, rows: &[(u32, i64, i64)
     keyed(engine, table, KeyedChange::Put(put), rows_batch, rows.iter().map(|row| row.0).collect())
 }
 
-fn remove(engine: &Engine, table: u32, keys: &[(u32, i64)]) -> KeyedRows {
+pub(super) fn remove(engine: &Engine, table: u32, keys: &[(u32, i64)]) -> KeyedRows {
     let batch = RecordBatch::try_from_iter([("key", numbers(keys.iter().map(|key| key.1)))]);
     let places = keys.iter().map(|key| key.0).collect();
     keyed(engine, table, KeyedChange::Remove, batch.unwrap(), places)

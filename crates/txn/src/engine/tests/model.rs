@@ -82,6 +82,7 @@ pub fn schema(id: TableId, name: &str) -> TableSchema {
         unique: vec![Key { name: format!("{name}_tag_key"), columns: vec![ColumnId(1)] }],
         checks: Vec::new(),
         indexes: Vec::new(),
+        foreign_keys: Vec::new(),
         shard_key: Some(ColumnId(0)),
         next_column_id: 0,
     };

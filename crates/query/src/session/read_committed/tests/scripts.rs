@@ -40,6 +40,49 @@ const TABLE: &[&str] = &[
 ];
 
 #[tokio::test]
+async fn the_ends_of_a_foreign_key_wait_for_each_other() {
+    let setup = [
+        "CREATE TABLE p (id integer PRIMARY KEY, n integer)",
+        "CREATE TABLE c (p integer REFERENCES p)",
+        "INSERT INTO p VALUES (1, 0), (2, 0), (3, 0)",
+    ];
+    let script = "
+        a: BEGIN => ok
+        a: INSERT INTO c VALUES (1) => 1
+        b: UPDATE p SET n = 1 WHERE id = 1 => 1
+        b: DELETE FROM p WHERE id = 1 => waits
+        a: UPDATE p SET n = 2 WHERE id = 1 => 1
+        a: COMMIT => ok
+        b: => 23503
+        a: BEGIN => ok
+        a: DELETE FROM p WHERE id = 2 => 1
+        b: INSERT INTO c VALUES (2) => waits
+        a: ROLLBACK => ok
+        b: => 1
+        a: BEGIN => ok
+        a: DELETE FROM p WHERE id = 3 => 1
+        b: BEGIN => ok
+        b: INSERT INTO c VALUES (3) => waits
+        a: COMMIT => ok
+        b: => 23503
+        b: ROLLBACK => ok
+        a: BEGIN => ok
+        a: INSERT INTO c VALUES (1) => 1
+        b: BEGIN => ok
+        b: INSERT INTO c VALUES (1) => 1
+        a: UPDATE p SET n = 3 WHERE id = 1 => 1
+        a: COMMIT => ok
+        b: UPDATE p SET n = 4 WHERE id = 1 => 1
+        b: COMMIT => ok
+        a: BEGIN => ok
+        a: INSERT INTO p VALUES (9, 0) => 1
+        b: INSERT INTO c VALUES (9) => 23503
+        a: COMMIT => ok
+    ";
+    run(&setup, script).await;
+}
+
+#[tokio::test]
 async fn each_statement_sees_what_was_committed_before_it() {
     let script = "
         a: BEGIN => ok

@@ -1,0 +1,183 @@
+//! The end of a statement: actions and checks of foreign keys.
+//!
+//! The transaction records the rows of referenced tables that a statement deletes or replaces
+//! ([`Removed`]). The actions of the foreign keys change the rows that refer to them, which may
+//! remove further keys. Then constraints without an action are checked. The transaction stage
+//! checks each commit again, with the changes of other transactions.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options, take};
+use arrow::datatypes::{DataType, Field, Schema};
+use thalweg_execution::scan::ROW_ID;
+use thalweg_store::arrow_schema;
+use thalweg_txn::{ConstraintTime, Removed, Savepoint, TableEntry, find_children};
+use thalweg_types::{Error, ForeignKey, ReferentialAction, Result, RowId};
+
+use super::found_rows::replace;
+use super::{Execution, Shaper, Target};
+
+/// The transaction before a statement.
+pub(super) struct Before {
+    savepoint: Option<Savepoint>,
+    removed: usize,
+}
+
+/// Remembers the transaction before a statement; `None` if there are no foreign keys.
+///
+/// # Errors
+/// Only internal errors.
+pub(super) fn before(execution: &Execution<'_>) -> Result<Option<Before>> {
+    if !execution.names.catalog().has_foreign_keys() {
+        return Ok(None);
+    }
+    execution.names.with(|t| {
+        // The commit checks new rows of a statement that is a transaction of its own.
+        let savepoint = execution.in_block.then(|| t.savepoint());
+        Ok(Some(Before { savepoint, removed: t.removed_count() }))
+    })
+}
+
+/// Carries out the actions of foreign keys for the changes of a statement, and checks them.
+///
+/// # Errors
+/// A row without its referenced row, or a key that rows still refer to (`23503`); errors of the
+/// changes that the actions make.
+pub(super) async fn finish(execution: &Execution<'_>, before: &Before) -> Result<()> {
+    let mut next = before.removed;
+    loop {
+        let removed = execution.names.with(|t| Ok(t.removed_from(next)))?;
+        if removed.is_empty() {
+            break;
+        }
+        next += removed.len();
+        for removed in &removed {
+            act(execution, removed).await?;
+        }
+    }
+    let time = match execution.in_block {
+        true => ConstraintTime::Statement,
+        false => ConstraintTime::Whole,
+    };
+    execution.names.with(|t| {
+        t.check_removed_keys(before.removed, time)?;
+        match &before.savepoint {
+            Some(savepoint) => t.check_new_references(Some(savepoint)),
+            None => Ok(()),
+        }
+    })
+}
+
+/// The actions for rows that were removed from one table.
+async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<()> {
+    let catalog = execution.names.catalog();
+    let Some(parent) = catalog.table(removed.table) else { return Ok(()) };
+    for (child, key) in catalog.references_to(removed.table) {
+        let action = removed.action(key);
+        match action {
+            ReferentialAction::NoAction => continue,
+            ReferentialAction::Restrict => {
+                let checked = (&child.schema, key);
+                execution.names.with(|t| t.check_unreferenced(removed, checked, false))?;
+                continue;
+            }
+            ReferentialAction::Cascade
+            | ReferentialAction::SetNull
+            | ReferentialAction::SetDefault => {}
+        }
+        let keys = removed.keys(key, &parent.schema)?;
+        let id = child.schema.id;
+        let state = execution.names.with(|t| t.state(id))?;
+        let found = find_children(&state, &key.columns, &keys.old)?;
+        if found.is_empty() {
+            continue;
+        }
+        let ids: Vec<RowId> = found.iter().map(|(row, _)| *row).collect();
+        let values = match (action, keys.new) {
+            (ReferentialAction::Cascade, None) => {
+                execution.names.with(|t| t.kill(id, &ids))?;
+                continue;
+            }
+            (ReferentialAction::Cascade, Some(new)) => {
+                let picked = UInt32Array::from_iter_values(found.iter().map(|(_, at)| *at as u32));
+                let pick = |column: &ArrayRef| take(column, &picked, None).map_err(misfit);
+                Values::Given(new.iter().map(pick).collect::<Result<_>>()?)
+            }
+            (ReferentialAction::SetDefault, _) => Values::Default,
+            _ => Values::Null,
+        };
+        let rows = state.rows_at(&ids)?;
+        change(execution, (child, key), &ids, rows, values).await?;
+    }
+    Ok(())
+}
+
+/// New values of a foreign key's columns.
+enum Values {
+    Given(Vec<ArrayRef>),
+    Null,
+    Default,
+}
+
+/// Replaces rows by rows with other values in the columns of a foreign key.
+async fn change(
+    execution: &Execution<'_>,
+    (child, key): (&TableEntry, &ForeignKey),
+    ids: &[RowId],
+    rows: RecordBatch,
+    values: Values,
+) -> Result<()> {
+    let target = Target { entry: child.clone() };
+    let schema = target.schema();
+    let row = arrow_schema(schema);
+    let positions: Vec<usize> =
+        key.columns.iter().filter_map(|column| schema.position(*column)).collect();
+    let rows = match values {
+        Values::Default => {
+            let given: Vec<usize> =
+                (0..schema.columns.len()).filter(|at| !positions.contains(at)).collect();
+            let counters =
+                execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
+            let shaper = Shaper::new(&execution.state, schema, &given, counters)?;
+            shaper.shape(&rows.project(&given).map_err(misfit)?)?
+        }
+        Values::Null | Values::Given(_) => {
+            let mut columns = rows.columns().to_vec();
+            for (place, position) in positions.iter().enumerate() {
+                let wanted = row.field(*position).data_type();
+                columns[*position] = match &values {
+                    Values::Given(given) => converted(&given[place], wanted)?,
+                    _ => new_null_array(wanted, ids.len()),
+                };
+            }
+            let fields =
+                row.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+            let nullable = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
+            RecordBatch::try_new(nullable, columns).map_err(misfit)?
+        }
+    };
+    let mut fields = vec![Arc::new(Field::new(ROW_ID, DataType::UInt64, false))];
+    fields.extend(rows.schema().fields().iter().cloned());
+    let mut columns: Vec<ArrayRef> =
+        vec![Arc::new(UInt64Array::from_iter_values(ids.iter().map(|id| id.0)))];
+    columns.extend(rows.columns().iter().cloned());
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(misfit)?;
+    replace(execution, &target, vec![batch]).await.map(drop)
+}
+
+/// The new key in the type of the column that refers to it.
+fn converted(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
+    if values.data_type() == wanted {
+        return Ok(Arc::clone(values));
+    }
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(values, wanted, &options).map_err(|error| {
+        let message = "a new key is out of range for a column that refers to it";
+        Error::new(thalweg_types::SqlState::NUMERIC_OUT_OF_RANGE, message).with_source(error)
+    })
+}
+
+fn misfit(error: arrow::error::ArrowError) -> Error {
+    Error::internal("rows do not fit their table").with_source(error)
+}

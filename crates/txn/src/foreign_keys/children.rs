@@ -1,0 +1,110 @@
+//! Finds the rows that refer to keys.
+
+use std::collections::HashMap;
+use std::ops::Bound;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::row::{RowConverter, SortField};
+use thalweg_store::{KeyRange, TableState, arrow_type};
+use thalweg_types::{ColumnId, Error, Index, Result, RowId};
+
+use super::as_type;
+
+/// For more keys than this, the rows are scanned once instead of one search in an index for each.
+const SEARCHES_MAX: usize = 4_096;
+
+/// The live rows with given values in some columns, each with the position of its values. `columns`
+/// name the columns, `keys` are their values. No row matches values of which one is NULL.
+///
+/// A unique key or an index of the columns finds the rows. Without one, the table is scanned.
+///
+/// # Errors
+/// Only internal errors: values of other types.
+pub fn find_children(
+    state: &TableState,
+    columns: &[ColumnId],
+    keys: &[ArrayRef],
+) -> Result<Vec<(RowId, usize)>> {
+    let schema = state.schema();
+    let positions: Vec<usize> = columns.iter().filter_map(|id| schema.position(*id)).collect();
+    let wanted = positions.iter().map(|at| arrow_type(&schema.columns[*at].data_type));
+    // A value that the columns cannot have becomes NULL, which no row matches.
+    let keys: Vec<ArrayRef> =
+        keys.iter().zip(wanted).map(|(key, to)| as_type(key, &to)).collect::<Result<_>>()?;
+    let rows = keys.first().map_or(0, |key| key.len());
+    let valid: Vec<usize> =
+        (0..rows).filter(|row| keys.iter().all(|key| key.is_valid(*row))).collect();
+    if valid.is_empty() || positions.len() != columns.len() {
+        return Ok(Vec::new());
+    }
+    let place_of = |id: &ColumnId| columns.iter().position(|column| column == id);
+    if let Some((_, key)) = schema.key_of_columns(columns) {
+        let ordered = key.columns.iter().filter_map(place_of).map(|at| ArrayRef::clone(&keys[at]));
+        let holders = state.probe(key, &ordered.collect::<Vec<_>>());
+        let found = holders.into_iter().enumerate();
+        return Ok(found.filter_map(|(row, holder)| Some((holder?, row))).collect());
+    }
+    let leads = |index: &&Index| {
+        let first = index.key.columns.get(..columns.len());
+        first.is_some_and(|first| first.iter().all(|id| columns.contains(id)))
+    };
+    match schema.indexes.iter().find(leads) {
+        Some(index) if valid.len() <= SEARCHES_MAX => {
+            let order = index.key.columns[..columns.len()].iter().filter_map(place_of);
+            let keys: Vec<ArrayRef> = order.map(|at| ArrayRef::clone(&keys[at])).collect();
+            Ok(search(state, index, &keys, &valid))
+        }
+        _ => scan(state, &positions, &keys, &valid),
+    }
+}
+
+/// Finds rows by the first columns of an index.
+fn search(
+    state: &TableState,
+    index: &Index,
+    keys: &[ArrayRef],
+    valid: &[usize],
+) -> Vec<(RowId, usize)> {
+    let positions = state.schema().key_positions(&index.key);
+    let mut found = Vec::new();
+    for chunk in state.chunks() {
+        for row in valid {
+            let equal = keys.iter().map(|key| key.slice(*row, 1)).collect();
+            let range = KeyRange { equal, from: Bound::Unbounded, to: Bound::Unbounded };
+            let hits = chunk.find(index, &positions, &range);
+            let places = chunk.places(std::slice::from_ref(&hits)).into_iter();
+            found.extend(places.map(|place| (RowId::new(chunk.number(), u32::from(place)), *row)));
+        }
+    }
+    found
+}
+
+fn scan(
+    state: &TableState,
+    positions: &[usize],
+    keys: &[ArrayRef],
+    valid: &[usize],
+) -> Result<Vec<(RowId, usize)>> {
+    let compared = |error| Error::internal("foreign keys cannot be compared").with_source(error);
+    let fields = keys.iter().map(|key| SortField::new(key.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).map_err(compared)?;
+    let sought = converter.convert_columns(keys).map_err(compared)?;
+    let sought: HashMap<&[u8], usize> =
+        valid.iter().map(|row| (sought.row(*row).data(), *row)).collect();
+    let mut found = Vec::new();
+    for chunk in state.chunks() {
+        let columns = chunk.columns(positions);
+        let live = chunk.live_mask();
+        let rows = converter.convert_columns(&columns).map_err(compared)?;
+        for place in 0..chunk.rows() {
+            if live.as_ref().is_some_and(|live| !live.value(place)) {
+                continue;
+            }
+            // A row with a NULL differs from all keys, of which none has one.
+            if let Some(row) = sought.get(rows.row(place).data()) {
+                found.push((RowId::new(chunk.number(), place as u32), *row));
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,378 @@
+//! Foreign keys as a transaction sees them.
+//!
+//! A statement of a block is checked at its end, on the transaction's own state. The transaction
+//! stage checks the whole transaction again when it commits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::filter;
+use arrow::record_batch::RecordBatch;
+use arrow::row::{RowConverter, SortField};
+use thalweg_store::TableState;
+use thalweg_types::{
+    ColumnId, Error, ForeignKey, ReferentialAction, Result, RowId, TableId, TableSchema,
+};
+
+use super::{RowLock, Savepoint, Transaction};
+use crate::catalog::{InKeyOrder, table_is_gone};
+use crate::foreign_keys::{Referring, find_children, still_referenced};
+use crate::row_locks::{KeyLocks, TableLocks};
+
+/// Rows of a table to which foreign keys refer, that were deleted or replaced.
+#[derive(Clone, Debug)]
+pub struct Removed {
+    pub table: TableId,
+    /// The rows as they were.
+    pub old: RecordBatch,
+    /// The row that replaces each of them; `None` if they were deleted.
+    pub new: Option<RecordBatch>,
+}
+
+/// The times at which a transaction checks its deferrable constraints: `SET CONSTRAINTS`.
+#[derive(Clone, Debug, Default)]
+pub struct ConstraintModes {
+    /// True for deferred; `None` if the constraint's own initial time holds.
+    all: Option<bool>,
+    named: BTreeMap<(TableId, String), bool>,
+}
+
+impl ConstraintModes {
+    fn is_deferred(&self, child: TableId, key: &ForeignKey) -> bool {
+        if !key.deferrable {
+            return false;
+        }
+        let named = self.named.get(&(child, key.name.clone())).copied();
+        named.or(self.all).unwrap_or(key.initially_deferred)
+    }
+}
+
+impl Transaction {
+    /// True if a constraint is checked when the transaction commits.
+    #[must_use]
+    pub fn is_deferred(&self, child: TableId, key: &ForeignKey) -> bool {
+        self.changes.modes.is_deferred(child, key)
+    }
+
+    /// Sets the time at which a constraint is checked, or with `None` all constraints.
+    pub fn set_deferred(&mut self, constraint: Option<(TableId, String)>, deferred: bool) {
+        match constraint {
+            Some(named) => drop(self.changes.modes.named.insert(named, deferred)),
+            None => {
+                self.changes.modes =
+                    ConstraintModes { all: Some(deferred), named: BTreeMap::new() };
+            }
+        }
+    }
+
+    pub(super) fn note_removed(
+        &mut self,
+        id: TableId,
+        rows: &[RowId],
+        new: Option<&RecordBatch>,
+    ) -> Result<()> {
+        if rows.is_empty() || !self.changes.catalog.is_referenced(id) {
+            return Ok(());
+        }
+        let old = self.state(id)?.rows_at(rows)?;
+        self.changes.removed.push(Removed { table: id, old, new: new.cloned() });
+        Ok(())
+    }
+
+    /// Number of entries of [`removed_from`](Self::removed_from) so far.
+    #[must_use]
+    pub fn removed_count(&self) -> usize {
+        self.changes.removed.len()
+    }
+
+    /// Like [`removed_count`](Self::removed_count), at a savepoint.
+    #[must_use]
+    pub fn removed_count_at(savepoint: &Savepoint) -> usize {
+        savepoint.changes.removed.len()
+    }
+
+    /// The removed rows behind the first entries. Only tables that foreign keys refer to are
+    /// recorded.
+    #[must_use]
+    pub fn removed_from(&self, first: usize) -> Vec<Removed> {
+        self.changes.removed.iter_from(first).cloned().collect()
+    }
+
+    /// The tables with foreign keys that the transaction has changed.
+    fn children_changed(&self) -> Vec<TableId> {
+        if !self.changes.catalog.has_foreign_keys() {
+            return Vec::new();
+        }
+        let refers = |id: &TableId| {
+            let entry = self.changes.catalog.table(*id);
+            entry.is_some_and(|entry| !entry.schema.foreign_keys.is_empty())
+        };
+        self.changes.tables.keys().copied().filter(refers).collect()
+    }
+
+    /// Checks that the rows which were added since a savepoint, or all, refer to rows that the
+    /// transaction sees. Deferred constraints are left to the commit.
+    ///
+    /// # Errors
+    /// The first row without its referenced row (`23503`).
+    pub fn check_new_references(&mut self, before: Option<&Savepoint>) -> Result<()> {
+        for id in self.children_changed() {
+            for referring in self.new_references(id, before)? {
+                if self.changes.modes.is_deferred(id, referring.foreign_key()) {
+                    continue;
+                }
+                let parent = self.state(referring.parent())?;
+                let holders = referring.holders(&parent);
+                if let Some(row) = referring.first_orphan(&holders) {
+                    return Err(referring.error(row, &parent.schema().name));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The keys that rows refer to which were added to a table since a savepoint.
+    fn new_references(
+        &mut self,
+        id: TableId,
+        before: Option<&Savepoint>,
+    ) -> Result<Vec<Referring>> {
+        let catalog = Arc::clone(&self.changes.catalog);
+        let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
+        let Some(overlay) = self.changes.tables.get_mut(&id) else { return Ok(Vec::new()) };
+        let old = before.and_then(|before| before.changes.tables.get(&id));
+        let old = old.filter(|old| old.is_truncated() == overlay.is_truncated());
+        let mut referring = Vec::new();
+        for rows in overlay.new_rows_from(old.map_or(0, |old| old.chunk_count()))? {
+            let column = |id: ColumnId| Some(ArrayRef::clone(rows.column(child.position(id)?)));
+            for key in &child.foreign_keys {
+                let parent = catalog.table(key.parent).ok_or_else(table_is_gone)?;
+                referring.push(Referring::new((child, key), &parent.schema, column)?);
+            }
+        }
+        Ok(referring)
+    }
+
+    /// The locks on keys that the changes since a savepoint need: shared ones on the keys that new
+    /// rows refer to, exclusive ones on referenced keys that were removed.
+    pub(super) fn key_locks_since(&mut self, before: &Savepoint) -> Result<Vec<TableLocks>> {
+        let mut locks = Vec::new();
+        if !self.changes.catalog.has_foreign_keys() {
+            return Ok(locks);
+        }
+        for id in self.children_changed() {
+            for referring in self.new_references(id, Some(before))? {
+                let parent = self.state(referring.parent())?;
+                let holders = referring.holders(&parent);
+                // The transaction's own rows are locked, and nobody else knows them.
+                let is_others = |row: usize| {
+                    referring.refers(row)
+                        && holders[row].is_some_and(|row| !TableState::is_private(row.chunk()))
+                };
+                let is_others = (0..holders.len()).map(is_others).collect::<Vec<_>>();
+                let keys = KeyLocks {
+                    number: referring.number,
+                    columns: picked(&referring.columns, is_others)?,
+                    lock: RowLock::Share,
+                };
+                locks.extend(self.locks_of_keys(parent.schema(), keys));
+            }
+        }
+        for removed in self.removed_from(before.changes.removed.len()) {
+            let state = self.state(removed.table)?;
+            for ordered in self.referenced_keys(state.schema()) {
+                let positions = state.schema().key_positions(&ordered.key);
+                let columns: Vec<ArrayRef> =
+                    positions.iter().map(|at| ArrayRef::clone(removed.old.column(*at))).collect();
+                let holders = state.probe(&ordered.key, &columns);
+                let is_gone = |row: usize| {
+                    holders[row].is_none() && columns.iter().all(|column| column.is_valid(row))
+                };
+                let is_gone = (0..holders.len()).map(is_gone).collect::<Vec<_>>();
+                let columns = picked(&columns, is_gone)?;
+                let keys = KeyLocks { number: ordered.number, columns, lock: RowLock::Update };
+                locks.extend(self.locks_of_keys(state.schema(), keys));
+            }
+        }
+        Ok(locks)
+    }
+
+    /// The keys of a table that foreign keys refer to, each once.
+    fn referenced_keys(&self, table: &TableSchema) -> Vec<InKeyOrder> {
+        let mut seen = BTreeSet::new();
+        let keys = self.changes.catalog.references_to(table.id);
+        let keys = keys.filter_map(|(_, key)| InKeyOrder::of(key, table));
+        keys.filter(|key| seen.insert(key.number)).collect()
+    }
+
+    /// `None` if no key is to be locked, or nobody else knows the table.
+    fn locks_of_keys(&self, table: &TableSchema, keys: KeyLocks) -> Option<TableLocks> {
+        let is_empty = keys.columns.first().is_none_or(|column| column.is_empty());
+        let entry = self.snapshot.catalog().table(table.id).filter(|_| !is_empty)?;
+        Some(TableLocks {
+            table: table.id,
+            version: entry.version,
+            rows: Vec::new(),
+            added: Vec::new(),
+            truncated: false,
+            keys: Some(keys),
+            snapshot: self.snapshot.lsn(),
+        })
+    }
+}
+
+fn picked(columns: &[ArrayRef], which: Vec<bool>) -> Result<Vec<ArrayRef>> {
+    let which = which.into();
+    let pick = |column: &ArrayRef| {
+        filter(column, &which)
+            .map_err(|error| Error::internal("keys cannot be picked").with_source(error))
+    };
+    columns.iter().map(pick).collect()
+}
+
+/// Keys that rows were removed with, and that foreign keys of one constraint may refer to.
+#[derive(Debug)]
+pub struct RemovedKeys {
+    /// The values in the order of the foreign key's columns, none of which is NULL.
+    pub old: Vec<ArrayRef>,
+    /// The values that replace them; `None` if the rows were deleted.
+    pub new: Option<Vec<ArrayRef>>,
+}
+
+impl Removed {
+    /// The keys of these rows that a foreign key may refer to. Rows that keep their key are left
+    /// out.
+    ///
+    /// # Errors
+    /// Only internal errors.
+    pub fn keys(&self, foreign_key: &ForeignKey, parent: &TableSchema) -> Result<RemovedKeys> {
+        let positions: Vec<usize> =
+            foreign_key.parent_columns.iter().filter_map(|id| parent.position(*id)).collect();
+        let columns = |rows: &RecordBatch| {
+            let columns = positions.iter().map(|at| ArrayRef::clone(rows.column(*at)));
+            columns.collect::<Vec<_>>()
+        };
+        let (old, new) = (columns(&self.old), self.new.as_ref().map(columns));
+        let is_same = match &new {
+            None => vec![false; self.old.num_rows()],
+            Some(new) => same_rows(&old, new)?,
+        };
+        let is_removed =
+            |row: usize| !is_same[row] && old.iter().all(|column| column.is_valid(row));
+        let is_removed: Vec<bool> = (0..self.old.num_rows()).map(is_removed).collect();
+        let new = new.map(|new| picked(&new, is_removed.clone())).transpose()?;
+        Ok(RemovedKeys { old: picked(&old, is_removed)?, new })
+    }
+
+    /// The action of a foreign key for these rows.
+    #[must_use]
+    pub fn action(&self, foreign_key: &ForeignKey) -> ReferentialAction {
+        match self.new {
+            None => foreign_key.on_delete,
+            Some(_) => foreign_key.on_update,
+        }
+    }
+}
+
+/// For each row, if the values of two lists of columns are the same.
+fn same_rows(one: &[ArrayRef], other: &[ArrayRef]) -> Result<Vec<bool>> {
+    let compared = |error| Error::internal("keys cannot be compared").with_source(error);
+    let fields = one.iter().map(|column| SortField::new(column.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).map_err(compared)?;
+    let one = converter.convert_columns(one).map_err(compared)?;
+    let other = converter.convert_columns(other).map_err(compared)?;
+    Ok(one.iter().zip(other.iter()).map(|(one, other)| one == other).collect())
+}
+
+/// The constraints that [`Transaction::check_removed_keys`] checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConstraintTime {
+    /// Those that the end of a statement checks.
+    Statement,
+    /// All: the statement is a transaction of its own.
+    Whole,
+    /// Those that may have been deferred.
+    Commit,
+}
+
+impl Transaction {
+    /// Checks that no row refers to keys that were removed, by foreign keys without an action. Only
+    /// rows behind the first entries of [`removed_from`](Self::removed_from) are checked.
+    ///
+    /// # Errors
+    /// The first key that a row still refers to (`23503`).
+    pub fn check_removed_keys(&mut self, first: usize, time: ConstraintTime) -> Result<()> {
+        let catalog = Arc::clone(&self.changes.catalog);
+        for removed in self.removed_from(first) {
+            for (child, key) in catalog.references_to(removed.table) {
+                let is_checked = match time {
+                    ConstraintTime::Statement => !self.is_deferred(child.schema.id, key),
+                    ConstraintTime::Whole => true,
+                    ConstraintTime::Commit => key.deferrable,
+                };
+                // A default may be the removed key.
+                let is_left = matches!(
+                    removed.action(key),
+                    ReferentialAction::NoAction | ReferentialAction::SetDefault
+                );
+                if is_checked && is_left {
+                    self.check_unreferenced(&removed, (&child.schema, key), true)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no row refers to removed keys; with `may_return`, to those that no other row of
+    /// the table has now.
+    ///
+    /// # Errors
+    /// The first key that a row still refers to (`23503`).
+    pub fn check_unreferenced(
+        &mut self,
+        removed: &Removed,
+        (child, key): (&Arc<TableSchema>, &ForeignKey),
+        may_return: bool,
+    ) -> Result<()> {
+        let state = self.state(removed.table)?;
+        let parent = Arc::clone(state.schema());
+        let mut old = removed.keys(key, &parent)?.old;
+        if may_return && let Some(ordered) = InKeyOrder::of(key, &parent) {
+            let place = |id: &ColumnId| key.parent_columns.iter().position(|column| column == id);
+            let columns = ordered.key.columns.iter().filter_map(place);
+            let columns: Vec<ArrayRef> = columns.map(|at| ArrayRef::clone(&old[at])).collect();
+            let holders = state.probe(&ordered.key, &columns);
+            old = picked(&old, holders.into_iter().map(|holder| holder.is_none()).collect())?;
+        }
+        let found = find_children(&*self.state(child.id)?, &key.columns, &old)?;
+        match found.into_iter().map(|(_, row)| row).min() {
+            None => Ok(()),
+            Some(row) => Err(still_referenced((&parent, child), key, &old, row)),
+        }
+    }
+
+    /// Checks that all rows of a table refer to rows that the transaction sees.
+    ///
+    /// # Errors
+    /// The first row without its referenced row (`23503`).
+    pub fn check_all_references(&mut self, id: TableId, key: &ForeignKey) -> Result<()> {
+        let catalog = Arc::clone(&self.changes.catalog);
+        let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
+        let parent = self.state(key.parent)?;
+        let all: Vec<usize> = (0..child.columns.len()).collect();
+        for chunk in self.state(id)?.chunks() {
+            let live = chunk.live_mask().map(|live| live.iter().collect::<Vec<bool>>());
+            let columns = match live {
+                None => chunk.columns(&all),
+                Some(live) => picked(&chunk.columns(&all), live)?,
+            };
+            let column = |id: ColumnId| Some(ArrayRef::clone(&columns[child.position(id)?]));
+            let referring = Referring::new((child, key), parent.schema(), column)?;
+            if let Some(row) = referring.first_orphan(&referring.holders(&parent)) {
+                return Err(referring.error(row, &parent.schema().name));
+            }
+        }
+        Ok(())
+    }
+}
