@@ -48,7 +48,7 @@ type Plan = Arc<dyn ExecutionPlan>;
 type Window = Arc<dyn WindowExpr>;
 
 /// Frames of at most so many rows stay with DataFusion, which does not gather whole partitions.
-const SHORT_FRAME_ROWS: u64 = 256;
+const SHORT_FRAME_ROWS: u64 = 4096;
 
 /// Partitions are held as batches, concatenated, and as items.
 const TIMES_HELD: usize = 2;
