@@ -8,9 +8,11 @@
 
 mod buffered_side;
 mod byte_sized;
+mod byte_sized_inputs;
 mod cancellable_tasks;
 mod long_series;
 mod memory_constrained;
+mod window_arrays;
 mod window_memory;
 mod yielding;
 

@@ -4,6 +4,8 @@
 mod cached_size;
 mod concat_arrays;
 mod distinct;
+mod distinct_values;
+mod frames;
 mod ordered;
 mod runs;
 mod unordered;
@@ -18,7 +20,10 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
 };
 
+pub use self::frames::WindowFrames;
+
 use self::distinct::Sorted;
+use self::distinct_values::DistinctValues;
 use self::ordered::{InOrder, Order};
 use self::unordered::Unordered;
 
@@ -37,6 +42,9 @@ impl AggregateUDFImpl for ArrayAgg {
     fn accumulator(&self, args: AccumulatorArgs) -> PlanResult<Box<dyn Accumulator>> {
         if args.is_distinct {
             let is_ordered = !args.order_bys.is_empty();
+            if !is_ordered && DistinctValues::takes(&args) {
+                return Ok(Box::new(DistinctValues::new(&args)));
+            }
             let inner = self.inner.accumulator(args)?;
             return Ok(if is_ordered { inner } else { Box::new(Sorted::new(inner)) });
         }
@@ -45,6 +53,16 @@ impl AggregateUDFImpl for ArrayAgg {
         }
         let order = Order::of(&args)?;
         Ok(Box::new(InOrder::new(self.inner.accumulator(args)?, order)))
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs,
+    ) -> PlanResult<Box<dyn Accumulator>> {
+        match args.is_distinct && args.order_bys.is_empty() {
+            true => Ok(Box::new(Sorted::new(self.inner.accumulator(args)?))),
+            false => self.accumulator(args),
+        }
     }
 
     fn create_groups_accumulator(

@@ -23,6 +23,9 @@ const TEXT: ArrowType = ArrowType::Utf8View;
 /// Number of texts after which a function that joins them checks for cancellation.
 const LOOKED_AT: usize = 64 << 10;
 
+/// Longer texts are not copied once they are joined.
+const LONG_TEXT_BYTES: usize = 64 << 10;
+
 static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     Function::signed("text_concatenation", TypeSignature::VariadicAny, TEXT, concatenate).into_udf()
 });
@@ -65,10 +68,15 @@ fn concatenate(columns: &[ArrayRef]) -> Result<ArrayRef> {
             made.null();
             continue;
         }
-        made.allow(texts.iter().map(|text| text.value(row).len()).sum())?;
+        let length: usize = texts.iter().map(|text| text.value(row).len()).sum();
+        made.allow(length)?;
         all.clear();
+        all.reserve_exact(length);
         texts.iter().for_each(|text| all.push_str(text.value(row)));
-        made.value(&all);
+        match length < LONG_TEXT_BYTES {
+            true => made.value(&all),
+            false => made.owned(std::mem::take(&mut all)),
+        }
     }
     Ok(made.finish())
 }

@@ -11,16 +11,20 @@ use arrow::datatypes::{
 };
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_values::bounded_output::allow_reading;
 use thalweg_values::calendar::{
     Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month, is_infinite,
 };
 use thalweg_values::cast::{Manner, convert, is_text, rounded, stored_micros};
-use thalweg_values::date_pattern::Pattern;
+use thalweg_values::date_pattern::{PATTERN_BYTES, Pattern};
 use thalweg_values::number_pattern;
 use thalweg_values::scalar_function::Function;
 use thalweg_values::zone::{Zone, session_zone};
 
 use super::statement_time;
+
+/// Bytes that reading a text by a pattern takes for each byte of it.
+const VALUE_BYTES: usize = 4;
 
 fn timestamptz() -> ArrowType {
     ArrowType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
@@ -103,6 +107,7 @@ fn to_char(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let patterns = texts(&columns[1])?;
     let patterns = patterns.as_string_view();
     let given = columns[0].data_type();
+    allow_reading(patterns, PATTERN_BYTES)?;
     if given.is_numeric() {
         return number_pattern::to_char(&columns[0], patterns);
     }
@@ -159,6 +164,8 @@ fn read_patterns(
     convert: impl Fn(i64, Option<i64>) -> Option<i64>,
 ) -> Result<PrimitiveArray<TimestampMicrosecondType>> {
     let (values, patterns) = (texts(&columns[0])?, texts(&columns[1])?);
+    allow_reading(patterns.as_string_view(), PATTERN_BYTES)?;
+    allow_reading(values.as_string_view(), VALUE_BYTES)?;
     let values = values.as_string_view().iter();
     let read = values.zip(patterns.as_string_view()).map(|(text, pattern)| {
         let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };

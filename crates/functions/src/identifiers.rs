@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringViewBuilder};
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::logical_expr::ScalarUDF;
 use thalweg_types::{DataType, Error, Result, SqlState};
+use thalweg_values::bounded_output::allow_together;
 use thalweg_values::scalar_function::Function;
 use thalweg_values::types::arrow_type;
 
@@ -16,6 +17,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![Function::new("parse_ident", arguments, arrow_type(&texts), parse_ident).into_udf()]
 }
 
+/// Size of the shortest part of a name on its way into an array, for each byte of it.
+const PART_BYTES: usize = 24;
+
 fn parse_ident(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut lists = ListBuilder::new(StringViewBuilder::new());
     for (row, name) in columns[0].as_string_view().iter().enumerate() {
@@ -23,6 +27,8 @@ fn parse_ident(columns: &[ArrayRef]) -> Result<ArrayRef> {
             lists.append_null();
             continue;
         };
+        // Each part is held for itself, and its list grows.
+        allow_together(name.len().saturating_mul(PART_BYTES))?;
         let strict = columns.get(1).is_none_or(|strict| strict.as_boolean().value(row));
         parts(name, strict)?.iter().for_each(|part| lists.values().append_value(part));
         lists.append(true);

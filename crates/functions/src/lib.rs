@@ -58,6 +58,7 @@ use thalweg_values::arithmetic::TypedOperators;
 use thalweg_values::arithmetic::sum::CheckedSum;
 use thalweg_values::float_frames;
 
+pub use array_agg::WindowFrames;
 pub use average::exact_averages;
 pub use concatenation::{concatenation, is_concatenation};
 pub use interval_fields::part_name;

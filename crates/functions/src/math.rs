@@ -17,7 +17,9 @@ use datafusion::logical_expr::{ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::{BinaryOperator, DataType as SqlType, ExactNumberInfo};
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::arithmetic::numeric::decimal_of;
+use thalweg_values::bounded_output::allow_reading;
 use thalweg_values::cast::{Manner, convert};
+use thalweg_values::date_pattern::PATTERN_BYTES;
 use thalweg_values::errors::external;
 use thalweg_values::number_pattern;
 use thalweg_values::scalar_function::Function;
@@ -308,6 +310,7 @@ fn complement(columns: &[ArrayRef]) -> Result<ArrayRef> {
 fn to_number(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let texts = columns[0].as_string_view();
     let patterns = thalweg_values::cast::to_text(&columns[1])?;
+    allow_reading(patterns.as_string_view(), PATTERN_BYTES)?;
     let digits = texts.iter().zip(patterns.as_string_view()).map(|(text, pattern)| {
         let (Some(text), Some(pattern)) = (text, pattern) else { return Ok(None) };
         number_pattern::read(text, pattern).map(Some)

@@ -10,7 +10,7 @@ use thalweg_values::scalar_function::Function;
 use thalweg_values::statement_control::check_cancelled;
 use unicode_normalization::{UnicodeNormalization, is_nfc, is_nfd, is_nfkc, is_nfkd};
 
-use thalweg_values::bounded_output::{BoundedTexts, allow_all};
+use thalweg_values::bounded_output::{BoundedTexts, Text, allow_all};
 
 /// Maximum growth of a text: three bytes may become 33.
 const GROWTH_MAX: usize = 11;
@@ -48,12 +48,12 @@ impl Form {
         }
     }
 
-    fn of(self, text: &str) -> String {
+    fn write(self, text: &str, normal: &mut Text<'_>) -> Result<()> {
         match self {
-            Form::Nfc => text.nfc().collect(),
-            Form::Nfd => text.nfd().collect(),
-            Form::Nfkc => text.nfkc().collect(),
-            Form::Nfkd => text.nfkd().collect(),
+            Form::Nfc => push_all(text.nfc(), normal),
+            Form::Nfd => push_all(text.nfd(), normal),
+            Form::Nfkc => push_all(text.nfkc(), normal),
+            Form::Nfkd => push_all(text.nfkd(), normal),
         }
     }
 
@@ -65,6 +65,10 @@ impl Form {
             Form::Nfkd => is_nfkd(text),
         }
     }
+}
+
+fn push_all(mut characters: impl Iterator<Item = char>, text: &mut Text<'_>) -> Result<()> {
+    characters.try_for_each(|character| text.push(character.encode_utf8(&mut [0; 4])))
 }
 
 fn normalize(columns: &[ArrayRef]) -> Result<ArrayRef> {
@@ -82,9 +86,7 @@ fn normalize(columns: &[ArrayRef]) -> Result<ArrayRef> {
             made.value(text);
             continue;
         }
-        let normal = form.of(text);
-        made.allow(normal.len())?;
-        made.value(&normal);
+        made.write(|normal| form.write(text, normal))?;
     }
     Ok(made.finish())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType as ArrowType, FieldRef, Int64Type};
 use datafusion::common::Result as PlanResult;
@@ -16,6 +16,15 @@ use thalweg_values::bounded_output::{allow_all, allow_together, own_bytes};
 
 /// Size of an item while an array is made: its place, and a view or a number.
 const ITEM_BYTES: usize = 24;
+
+/// Size of an item in the hash table of a function of sets, and as a row for it.
+const SET_ITEM_BYTES: usize = 88;
+
+/// Shorter columns are not examined.
+const LONG_BYTES: usize = 64 << 10;
+
+/// A text is written once and copied to the result.
+const TEXT_COPIES: usize = 2;
 
 /// The functions, each with the maximum growth of its result over its arguments.
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -38,25 +47,30 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
 fn arrays() -> impl Iterator<Item = Arc<ScalarUDF>> {
     let of_arguments = [
         nested::array_compact::array_compact_udf(),
-        nested::except::array_except_udf(),
         nested::extract::array_slice_udf(),
         nested::flatten::flatten_udf(),
         nested::sort::array_sort_udf(),
         nested::reverse::array_reverse_udf(),
-        nested::set_ops::array_distinct_udf(),
-        nested::set_ops::array_intersect_udf(),
-        nested::set_ops::array_union_udf(),
         nested::arrays_zip::arrays_zip_udf(),
         nested::position::array_positions_udf(),
         nested::replace::array_replace_n_udf(),
+    ];
+    let of_sets = [
+        nested::except::array_except_udf(),
+        nested::set_ops::array_distinct_udf(),
+        nested::set_ops::array_intersect_udf(),
+        nested::set_ops::array_union_udf(),
     ];
     let of_numbers = [nested::repeat::array_repeat_udf(), nested::resize::array_resize_udf()];
     let shared = [&APPEND, &PREPEND, &CONCAT].map(|shared| LazyLock::force(shared).clone());
     let of_arguments = of_arguments.into_iter().map(|inner| guarded(inner, 1));
     let of_numbers = of_numbers.into_iter().map(|inner| {
-        Arc::new(ScalarUDF::from(SizeChecked { inner, times: 1, is_repeating: true }))
+        Arc::new(ScalarUDF::from(SizeChecked { inner, times: 1, kind: Kind::Repeating }))
     });
-    of_arguments.chain(of_numbers).chain(shared)
+    let of_sets = of_sets.into_iter().map(|inner| {
+        Arc::new(ScalarUDF::from(SizeChecked { inner, times: 1, kind: Kind::OfSets }))
+    });
+    of_arguments.chain(of_sets).chain(of_numbers).chain(shared)
 }
 
 /// `array_replace` under PostgreSQL's name: DataFusion's own function of this name stops at the
@@ -93,18 +107,45 @@ pub(super) fn overlay() -> Arc<ScalarUDF> {
 }
 
 fn guarded(inner: Arc<ScalarUDF>, times: usize) -> Arc<ScalarUDF> {
-    Arc::new(ScalarUDF::from(SizeChecked { inner, times, is_repeating: false }))
+    Arc::new(ScalarUDF::from(SizeChecked { inner, times, kind: Kind::OfArguments }))
+}
+
+/// What the size of a result depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    OfArguments,
+    /// The second argument is the number of items of the result.
+    Repeating,
+    /// Items are looked up in a hash table.
+    OfSets,
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SizeChecked {
     inner: Arc<ScalarUDF>,
     times: usize,
-    /// True if the second argument is the number of items of the result.
-    is_repeating: bool,
+    kind: Kind,
 }
 
 impl SizeChecked {
+    /// Checks that the statement has memory for the work on a column, beside its values.
+    fn check_work(&self, column: &ArrayRef, args: &ScalarFunctionArgs) -> PlanResult<()> {
+        let bytes = match column.data_type() {
+            ArrowType::Utf8View => {
+                let bytes = own_bytes(column);
+                let grows = bytes >= LONG_BYTES && self.times > 1 && may_grow(args);
+                bytes.saturating_mul(TEXT_COPIES * if grows { self.times } else { 1 })
+            }
+            ArrowType::List(_) if self.kind == Kind::OfSets => {
+                let lists = column.as_list::<i32>();
+                let (first, last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+                ((last - first) as usize).saturating_mul(SET_ITEM_BYTES)
+            }
+            _ => return Ok(()),
+        };
+        allow_together(bytes).map_err(external)
+    }
+
     /// Checks that the statement has memory for the result.
     fn check(&self, args: &ScalarFunctionArgs) -> PlanResult<()> {
         let mut row_bytes = 0_usize;
@@ -112,11 +153,14 @@ impl SizeChecked {
             match argument {
                 ColumnarValue::Array(column) => {
                     allow_all(column, self.times).map_err(external)?;
+                    self.check_work(column, args)?;
                     row_bytes = row_bytes.max(own_bytes(column) / column.len().max(1));
                 }
                 // Beside a column, a value becomes one.
                 ColumnarValue::Scalar(value) if value.data_type().is_nested() => {
-                    let own = value.to_array().map_or(0, |value| own_bytes(&value));
+                    let value = value.to_array()?;
+                    self.check_work(&value, args)?;
+                    let own = own_bytes(&value);
                     let rows = if is_constant(args) { 1 } else { args.number_rows };
                     allow_together(own.saturating_mul(rows)).map_err(external)?;
                     row_bytes = row_bytes.max(own);
@@ -125,7 +169,7 @@ impl SizeChecked {
             }
         }
         match args.args.get(1) {
-            Some(counts) if self.is_repeating => {
+            Some(counts) if self.kind == Kind::Repeating => {
                 let items = items(counts, args.number_rows)?;
                 let is_list = args.args[0].data_type().is_nested();
                 // Items that are texts share the memory of the one that is repeated.
@@ -135,6 +179,19 @@ impl SizeChecked {
             _ => Ok(()),
         }
     }
+}
+
+/// True if a text has characters beyond ASCII: only these are replaced by longer ones.
+fn may_grow(args: &ScalarFunctionArgs) -> bool {
+    args.args.iter().any(|argument| match argument {
+        ColumnarValue::Array(column) => {
+            let texts = column.as_string_view_opt();
+            texts.is_some_and(|texts| !texts.is_ascii())
+        }
+        ColumnarValue::Scalar(value) => {
+            value.try_as_str().flatten().is_some_and(|text| !text.is_ascii())
+        }
+    })
 }
 
 fn is_constant(args: &ScalarFunctionArgs) -> bool {

@@ -131,12 +131,12 @@ fn character(columns: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(characters.collect::<Result<StringViewArray>>()?))
 }
 
-fn each(column: &ArrayRef, write: impl Fn(&str) -> String) -> Result<ArrayRef> {
+fn each(column: &ArrayRef, write: impl Fn(&str, &mut Text<'_>) -> Result<()>) -> Result<ArrayRef> {
     let values = to_text(column)?;
     let mut made = BoundedTexts::default();
     for value in values.as_string_view() {
         match value {
-            Some(value) => made.write(|text| text.push(&write(value)))?,
+            Some(value) => made.write(|text| write(value, text))?,
             None => made.null(),
         }
     }
@@ -155,19 +155,35 @@ fn quote_nullable(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let values = to_text(&columns[0])?;
     let mut made = BoundedTexts::default();
     for value in values.as_string_view() {
-        made.write(|text| text.push(&value.map_or("NULL".into(), literal)))?;
+        made.write(|text| match value {
+            Some(value) => literal(value, text),
+            None => text.push("NULL"),
+        })?;
     }
     Ok(made.finish())
 }
 
 /// The name as it must be written in a statement.
-fn identifier(name: &str) -> String {
+fn identifier(name: &str, text: &mut Text<'_>) -> Result<()> {
     let plain = |c: char| c.is_ascii_lowercase() || c == '_';
     let simple = name.starts_with(plain) && name.chars().all(|c| plain(c) || c.is_ascii_digit());
     if simple && !is_reserved(name) {
-        return name.to_string();
+        return text.push(name);
     }
-    format!("\"{}\"", name.replace('"', "\"\""))
+    text.push("\"")?;
+    doubled(name, &['"'], text)?;
+    text.push("\"")
+}
+
+/// Writes a text with some of its characters doubled.
+fn doubled(written: &str, characters: &[char], text: &mut Text<'_>) -> Result<()> {
+    for piece in written.split_inclusive(characters) {
+        text.push(piece)?;
+        if piece.ends_with(characters) {
+            text.push(&piece[piece.len() - 1..])?;
+        }
+    }
+    Ok(())
 }
 
 fn is_reserved(name: &str) -> bool {
@@ -180,13 +196,11 @@ fn is_reserved(name: &str) -> bool {
     RESERVED.binary_search(&name).is_ok()
 }
 
-fn literal(value: &str) -> String {
-    let quoted = value.replace('\'', "''");
+fn literal(value: &str, text: &mut Text<'_>) -> Result<()> {
     // A backslash is itself only in the escaping form.
-    if quoted.contains('\\') {
-        return format!("E'{}'", quoted.replace('\\', "\\\\"));
-    }
-    format!("'{quoted}'")
+    text.push(if value.contains('\\') { "E'" } else { "'" })?;
+    doubled(value, &['\'', '\\'], text)?;
+    text.push("'")
 }
 
 /// `format('%s of %I is %L', …)`, with places as in `%2$s`.
@@ -274,19 +288,20 @@ fn format_row<'a>(
         }
         let argument = value(place).ok_or_else(|| invalid("too few arguments for format()"))?;
         next = place + 1;
-        let shown = match (kind, argument) {
-            ('s', argument) => argument.unwrap_or_default().to_owned(),
-            ('I', Some(name)) => identifier(name),
+        let start = text.bytes();
+        match (kind, argument) {
+            ('s', argument) => text.push(argument.unwrap_or_default())?,
+            ('I', Some(name)) => identifier(name, text)?,
             ('I', None) => {
                 return Err(invalid("null values cannot be formatted as an SQL identifier"));
             }
-            ('L', Some(value)) => literal(value),
-            ('L', None) => "NULL".to_owned(),
+            ('L', Some(value)) => literal(value, text)?,
+            ('L', None) => text.push("NULL")?,
             (other, _) => {
                 return Err(invalid(&format!("unrecognized format() type specifier \"{other}\"")));
             }
-        };
-        pad(&shown, width, text)?;
+        }
+        pad(start, width, text)?;
     }
     text.push(rest)
 }
@@ -301,10 +316,12 @@ fn width_of(text: &str) -> (i64, &str) {
     }
 }
 
-fn pad(shown: &str, width: i64, text: &mut Text) -> Result<()> {
-    let missing = width.unsigned_abs() as usize;
-    let blanks = " ".repeat(missing.min(1 << 20).saturating_sub(shown.chars().count()));
-    let (first, second) = if width < 0 { (shown, &*blanks) } else { (&*blanks, shown) };
-    text.push(first)?;
-    text.push(second)
+/// Adds blanks to what was written behind a place: behind it for a negative width, or before it.
+fn pad(start: usize, width: i64, text: &mut Text) -> Result<()> {
+    if width == 0 {
+        return Ok(());
+    }
+    let wanted = (width.unsigned_abs() as usize).min(1 << 20);
+    let blanks = " ".repeat(wanted.saturating_sub(text.chars_behind(start)));
+    if width < 0 { text.push(&blanks) } else { text.insert(start, &blanks) }
 }

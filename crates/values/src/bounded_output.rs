@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::statement_control::{check_cancelled, check_value};
 use arrow::array::builder::GenericByteViewBuilder;
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryViewBuilder, StringViewArray, StringViewBuilder,
+};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{ByteViewType, DataType as ArrowType};
 use thalweg_types::{Error, Result, SqlState};
@@ -92,6 +94,31 @@ impl Text<'_> {
         Ok(())
     }
 
+    /// Inserts a piece in front of a byte.
+    ///
+    /// # Errors
+    /// If the text becomes too long.
+    pub fn insert(&mut self, at: usize, piece: &str) -> Result<()> {
+        let length = self.text.len().saturating_add(piece.len());
+        if length > self.text.capacity() {
+            self.grow(length)?;
+        }
+        self.text.insert_str(at, piece);
+        Ok(())
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Number of characters behind a byte.
+    #[must_use]
+    pub fn chars_behind(&self, at: usize) -> usize {
+        self.text[at..].chars().count()
+    }
+
     /// Makes room for a text of so many bytes and some more.
     fn grow(&mut self, length: usize) -> Result<()> {
         let more = if length < LONG_TEXT_BYTES { length / 2 } else { length / 4 };
@@ -167,6 +194,15 @@ impl BoundedBytes {
     }
 }
 
+/// Appends a text, without a copy if it is long, and leaves it empty.
+pub(crate) fn append_taking(texts: &mut StringViewBuilder, text: &mut String) {
+    match text.len() < MOVED_BYTES_MIN {
+        true => texts.append_value(text.as_str()),
+        false => append_long(texts, std::mem::take(text).into_bytes()),
+    }
+    text.clear();
+}
+
 /// Appends a value without a copy. The bytes are of the builder's type.
 fn append_long<T: ByteViewType>(values: &mut GenericByteViewBuilder<T>, mut bytes: Vec<u8>) {
     let length = bytes.len();
@@ -197,6 +233,16 @@ pub fn allow_together(bytes: usize) -> Result<()> {
         check_value(bytes, 0)?;
     }
     check_column(bytes)
+}
+
+/// Checks that a function may read the longest of some texts, for which it takes so many bytes for
+/// each of the text's.
+///
+/// # Errors
+/// If the statement has too little memory.
+pub fn allow_reading(texts: &StringViewArray, times: usize) -> Result<()> {
+    let longest = texts.lengths().max().unwrap_or(0);
+    allow_together((longest as usize).saturating_mul(times))
 }
 
 fn check_column(bytes: usize) -> Result<()> {
@@ -246,8 +292,6 @@ pub fn own_bytes(column: &dyn Array) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::StringViewArray;
-
     use super::*;
 
     #[test]

@@ -9,6 +9,10 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, Refusal};
 use crate::zone::Zone;
 
+/// Bytes that reading a pattern, and writing a value in its form, take for each byte of it. A
+/// pattern is a list of parts while it is read, and one letter may stand for several.
+pub const PATTERN_BYTES: usize = 24;
+
 const MONTHS: [&str; 12] = [
     "January",
     "February",

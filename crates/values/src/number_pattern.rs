@@ -8,11 +8,14 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, StringViewArray};
 use thalweg_types::Result;
 
+use crate::bounded_output::allow_reading;
 use crate::cast::to_text;
+use crate::date_pattern::PATTERN_BYTES;
 pub use reading::read;
 
 /// Each number in the form of its pattern; NULL where either is NULL.
 pub fn to_char(values: &ArrayRef, patterns: &StringViewArray) -> Result<ArrayRef> {
+    allow_reading(patterns, PATTERN_BYTES)?;
     let values = to_text(values)?;
     let written = values
         .as_string_view()

@@ -60,6 +60,27 @@ pub(super) fn in_pieces(
     })
 }
 
+/// Bytes that a batch should have at most, by the statement's limit.
+pub(super) fn batch_bytes(context: &TaskContext) -> usize {
+    let bytes = match context.memory_pool().memory_limit() {
+        MemoryLimit::Finite(limit) => limit / PARTS_OF_LIMIT,
+        MemoryLimit::Infinite | MemoryLimit::Unknown => BATCH_BYTES_MAX,
+    };
+    bytes.clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX)
+}
+
+/// Number of rows that a batch with values of any length should have at most; `None` if the
+/// statement's limit is not small.
+pub(super) fn rows_max(context: &TaskContext) -> Option<usize> {
+    let bytes = batch_bytes(context);
+    (bytes < BATCH_BYTES_MAX).then_some(bytes / VALUE_BYTES)
+}
+
+/// A projection piece by piece.
+pub(super) fn pieces_of(projection: ProjectionExec) -> Arc<dyn ExecutionPlan> {
+    Arc::new(ByteSized { projection: Arc::new(projection) })
+}
+
 /// True for the operator of this module, which passes on what the projection below it makes.
 pub(crate) fn is_byte_sized(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ByteSized>()
@@ -71,7 +92,7 @@ pub(super) fn whole(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
 }
 
 /// True if an expression calls a function that returns texts, bytes or arrays.
-fn makes_values(expression: &PhysicalExprRef) -> Result<bool> {
+pub(super) fn makes_values(expression: &PhysicalExprRef) -> Result<bool> {
     let mut found = false;
     expression.apply(|part| {
         let call = part.downcast_ref::<ScalarFunctionExpr>();
@@ -81,7 +102,7 @@ fn makes_values(expression: &PhysicalExprRef) -> Result<bool> {
     Ok(found)
 }
 
-fn has_any_length(data_type: &DataType) -> bool {
+pub(super) fn has_any_length(data_type: &DataType) -> bool {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
     data_type.is_nested()
         || matches!(data_type, Utf8 | LargeUtf8 | Utf8View | Binary | LargeBinary | BinaryView)
@@ -124,15 +145,8 @@ impl ExecutionPlan for ByteSized {
         let Some(projection) = self.projection.downcast_ref::<ProjectionExec>() else {
             return self.projection.execute(partition, context);
         };
-        let bytes_max = match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(limit) => limit / PARTS_OF_LIMIT,
-            MemoryLimit::Infinite | MemoryLimit::Unknown => BATCH_BYTES_MAX,
-        };
-        let bytes_max = bytes_max.clamp(BATCH_BYTES_MIN, BATCH_BYTES_MAX);
-        let rows_cap = match bytes_max {
-            BATCH_BYTES_MAX => usize::MAX,
-            bytes_max => bytes_max / VALUE_BYTES,
-        };
+        let bytes_max = batch_bytes(&context);
+        let rows_cap = rows_max(&context).unwrap_or(usize::MAX);
         Ok(Box::pin(Pieces {
             columns: projection.expr().to_vec(),
             schema: projection.schema(),

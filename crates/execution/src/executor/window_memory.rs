@@ -12,11 +12,13 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::windows::WindowAggExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 use thalweg_scan::{own_bytes, text_bytes};
 
+use super::long_series;
 use crate::operator::RECOMPUTED;
 use crate::staged::Staged;
 
@@ -25,7 +27,8 @@ type Plan = Arc<dyn ExecutionPlan>;
 /// Once as batches, once concatenated.
 const TIMES_HELD: usize = 2;
 
-/// Accounts for the memory of a plan's windows.
+/// Accounts for the memory of a plan's windows, and splits its long series, where they run in this
+/// process.
 ///
 /// # Errors
 /// If an operator does not take its new children.
@@ -34,6 +37,11 @@ pub fn with_window_memory(plan: Plan) -> Result<Plan> {
         // Parts that run on workers count there.
         if node.is::<Staged>() {
             return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
+        }
+        if let Some(unnest) = node.downcast_ref::<UnnestExec>()
+            && let Some(parts) = long_series::in_parts(unnest)?
+        {
+            return node.replace_children(vec![parts], RECOMPUTED).map(Transformed::yes);
         }
         match node.is::<WindowAggExec>() {
             false => Ok(Transformed::no(node)),

@@ -23,7 +23,9 @@ use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec,
 };
@@ -38,7 +40,7 @@ use futures::{Stream, StreamExt};
 
 use super::buffered_side::BufferedSide;
 use super::window_memory::of_window;
-use super::{byte_sized, long_series};
+use super::{byte_sized, byte_sized_inputs, long_series, window_arrays};
 use crate::compact_texts::with_own_texts;
 use crate::operator::RECOMPUTED;
 
@@ -85,10 +87,21 @@ impl PhysicalOptimizerRule for YieldingOperators {
             if self.alone && plan.is::<ProjectionExec>() {
                 return byte_sized::in_pieces(plan);
             }
+            if self.alone && (plan.is::<AggregateExec>() || plan.is::<FilterExec>()) {
+                return byte_sized_inputs::sized(plan);
+            }
+            let size = if holding.get() > 0 { Size::Own } else { Size::Usual };
+            if self.alone
+                && let Some((below, arrays)) = window_arrays::in_place_of(&plan)?
+            {
+                let below = match below.is::<WindowAggExec>() {
+                    true => in_pieces(below, size)?,
+                    false => below,
+                };
+                return arrays.over(below).map(Transformed::yes);
+            }
             if self.alone && plan.is::<WindowAggExec>() {
-                let size = if holding.get() > 0 { Size::Own } else { Size::Usual };
-                let pieces = SmallBatches { input: of_window(plan)?, size };
-                return Ok(Transformed::yes(Arc::new(pieces) as _));
+                return in_pieces(plan, size).map(Transformed::yes);
             }
             let plan = if plan.is::<NestedLoopJoinExec>() {
                 let [built, probing] = plan.children()[..] else {
@@ -111,6 +124,11 @@ impl PhysicalOptimizerRule for YieldingOperators {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// A window whose rows come in batches of the usual size.
+fn in_pieces(window: Arc<dyn ExecutionPlan>, size: Size) -> Result<Arc<dyn ExecutionPlan>> {
+    Ok(Arc::new(SmallBatches { input: of_window(window)?, size }))
 }
 
 /// True if an operator holds on to batches, and counts each with all of its buffers.

@@ -3,8 +3,9 @@
 //! DataFusion's own puts millions of them together without a pause.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::compute::{filter, is_not_null};
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::utils::SingleRowListArrayBuilder;
@@ -13,7 +14,11 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::Accumulator;
 use datafusion::logical_expr::function::AccumulatorArgs;
 
+use thalweg_values::errors::external;
+use thalweg_values::statement_control::check_cancelled;
+
 use super::concat_arrays::as_one;
+use super::frames;
 use super::runs::slice_bytes;
 
 #[derive(Debug)]
@@ -23,6 +28,8 @@ pub(super) struct Unordered {
     /// None of them is empty.
     pieces: VecDeque<ArrayRef>,
     bytes: usize,
+    /// Items of a frame that are recorded elsewhere: the first, and the one behind the last.
+    recorded: Option<(usize, usize)>,
 }
 
 impl Unordered {
@@ -33,6 +40,7 @@ impl Unordered {
             leaves_nulls_out: args.ignore_nulls && item.is_nullable(),
             pieces: VecDeque::new(),
             bytes: 0,
+            recorded: frames::is_recording().then(|| (frames::count(), frames::count())),
         }
     }
 
@@ -49,11 +57,31 @@ impl Unordered {
             self.pieces.push_back(piece);
         }
     }
+
+    /// Records a frame of recorded items, and returns an empty array in its place.
+    fn record(&self, (first, end): (usize, usize)) -> PlanResult<ScalarValue> {
+        // A partition has as many frames as rows.
+        check_cancelled().map_err(external)?;
+        if first == end {
+            return Ok(self.nothing());
+        }
+        frames::record_frame(first..end);
+        Ok(SingleRowListArrayBuilder::new(new_empty_array(&self.item)).build_list_scalar())
+    }
+
+    fn nothing(&self) -> ScalarValue {
+        ScalarValue::new_null_list(self.item.clone(), true, 1)
+    }
 }
 
 impl Accumulator for Unordered {
     fn update_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
-        self.add(self.values(&values[0])?);
+        let values = self.values(&values[0])?;
+        if let Some((_, end)) = &mut self.recorded {
+            *end += values.len();
+            return frames::record_items(&values);
+        }
+        self.add(values);
         Ok(())
     }
 
@@ -69,6 +97,10 @@ impl Accumulator for Unordered {
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> PlanResult<()> {
         let mut gone = self.values(&values[0])?.len();
+        if let Some((first, _)) = &mut self.recorded {
+            *first += gone;
+            return Ok(());
+        }
         while let Some(first) = self.pieces.pop_front() {
             self.bytes -= slice_bytes(&first) + size_of::<ArrayRef>();
             if gone < first.len() {
@@ -91,10 +123,19 @@ impl Accumulator for Unordered {
     }
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
+        if let Some(recorded) = self.recorded {
+            return self.record(recorded);
+        }
         if self.pieces.is_empty() {
-            return Ok(ScalarValue::new_null_list(self.item.clone(), true, 1));
+            return Ok(self.nothing());
         }
         let all = as_one(self.pieces.make_contiguous())?;
+        // Frames of a window add a row at a time, and are evaluated for each.
+        if self.pieces.len() > 1 {
+            self.pieces.clear();
+            self.bytes = 0;
+            self.add(Arc::clone(&all));
+        }
         Ok(SingleRowListArrayBuilder::new(all).build_list_scalar())
     }
 

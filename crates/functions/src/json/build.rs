@@ -20,7 +20,7 @@ use thalweg_values::scalar_function::Arguments;
 
 use super::super::concatenation::{check_pairs, items_of, variadic_lists};
 use super::jsonb_column;
-use thalweg_values::bounded_output::{BoundedTexts, Text};
+use thalweg_values::bounded_output::{BoundedTexts, Text, allow_together};
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     [
@@ -230,6 +230,7 @@ impl Build {
     }
 
     fn member(&self, comma: &str, key: &str, value: &str, text: &mut Text) -> Result<()> {
+        allow_together(quoted_len(key))?;
         let key = quoted(key);
         [comma, &key, self.mark, value].into_iter().try_for_each(|piece| text.push(piece))
     }
@@ -269,8 +270,23 @@ fn shown(values: &StringViewArray, row: usize) -> &str {
     if values.is_null(row) { "null" } else { values.value(row) }
 }
 
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
+/// A text as JSON, in as much memory as it needs.
+pub(super) fn quoted(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(quoted_len(text));
+    match serde_json::to_writer(&mut bytes, text) {
+        Ok(()) => String::from_utf8(bytes).unwrap_or_default(),
+        Err(_) => String::new(),
+    }
+}
+
+/// Length of a text as JSON, in bytes.
+pub(super) fn quoted_len(text: &str) -> usize {
+    let length = |byte: u8| match byte {
+        b'"' | b'\\' | 8 | 9 | 10 | 12 | 13 => 2,
+        0..0x20 => 6,
+        _ => 1,
+    };
+    2 + text.bytes().map(length).sum::<usize>()
 }
 
 /// Each value as JSON; NULL stays NULL.
@@ -283,7 +299,7 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     let texts = to_text(column)?;
     let is_json = is_text(data_type) && super::is_json(field);
     if is_json || data_type.is_integer() || *data_type == ArrowType::Boolean {
-        return Ok(texts);
+        return to_text(column);
     }
     if let ArrowType::List(item) = data_type {
         let items = json_of(column.as_list::<i32>().values(), item)?;
@@ -292,6 +308,7 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if let Some(rows) = column.as_struct_opt() {
         return json_of_rows(rows);
     }
+    let texts = to_text(column)?;
     let is_number = data_type.is_numeric();
     let is_moment = matches!(data_type, ArrowType::Timestamp(_, _));
     let mut made = BoundedTexts::default();
@@ -302,7 +319,10 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
             Some(text) if is_moment && !text.ends_with("infinity") => {
                 made.value(&quoted(&iso(text)));
             }
-            Some(text) => made.write(|made| made.push(&quoted(text)))?,
+            Some(text) => {
+                made.allow(quoted_len(text))?;
+                made.owned(quoted(text));
+            }
             None => made.null(),
         }
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
-use serde_json::Value;
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::scalar_function::{Compute, Function};
 
+use super::build::{quoted, quoted_len};
 use super::change::converted;
 use super::{json_field, jsonb};
-use thalweg_values::bounded_output::{BoundedTexts, allow_together, own_bytes};
+use thalweg_values::bounded_output::{BoundedTexts, allow_together};
 
 /// Size of a member while an object is put together, in bytes.
 const OBJECT_PIECE_BYTES: usize = 48;
@@ -44,9 +44,11 @@ fn objects(columns: &[ArrayRef], as_shown: impl Fn(&str) -> Result<String>) -> R
             lists.iter().map(|list| list.as_list::<i32>().value(row)).collect();
         let items: Vec<&StringViewArray> =
             items.iter().map(|items| items.as_string_view()).collect();
-        let bytes: usize = items.iter().map(|items| own_bytes(*items)).sum();
+        let texts = items.iter().flat_map(|items| items.iter().flatten());
+        let bytes: usize = texts.map(quoted_len).sum();
         // As pieces, and put together.
-        allow_together(bytes.saturating_add(items[0].len().saturating_mul(OBJECT_PIECE_BYTES)))?;
+        let pieces = items[0].len().saturating_mul(OBJECT_PIECE_BYTES);
+        allow_together(bytes.saturating_mul(2).saturating_add(pieces))?;
         let object = match items.as_slice() {
             [keys, values] if keys.len() == values.len() => object(keys.iter().zip(values.iter()))?,
             [pairs] if pairs.len() % 2 == 0 => {
@@ -68,11 +70,18 @@ fn refused(error_text: &str) -> Error {
 }
 
 fn object<'a>(members: impl Iterator<Item = (Option<&'a str>, Option<&'a str>)>) -> Result<String> {
-    let members = members.map(|(key, value)| {
+    let members = members.map(|(key, value)| -> Result<String> {
         let key = key.ok_or_else(|| {
             Error::new(SqlState::NULL_VALUE_NOT_ALLOWED, "null value not allowed for object key")
         })?;
-        Ok(format!("{} : {}", Value::from(key), Value::from(value)))
+        let value = value.map_or_else(|| "null".to_owned(), quoted);
+        Ok([&quoted(key), " : ", &value].concat())
     });
-    Ok(format!("{{{}}}", members.collect::<Result<Vec<String>>>()?.join(", ")))
+    let mut object = String::from("{");
+    for member in members {
+        object.push_str(if object.len() > 1 { ", " } else { "" });
+        object.push_str(&member?);
+    }
+    object.push('}');
+    Ok(object)
 }

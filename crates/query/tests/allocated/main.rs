@@ -134,8 +134,16 @@ async fn values_stay_within_the_limit() {
     }
 }
 
+/// Further statements to measure, one a line, from the file that `THALWEG_STATEMENTS` names.
+#[expect(clippy::disallowed_methods, reason = "a test that reads a file")]
+fn further_statements() -> Vec<String> {
+    let file = std::env::var("THALWEG_STATEMENTS").ok();
+    let text = file.map(|file| std::fs::read_to_string(file).unwrap()).unwrap_or_default();
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
 /// The limit holds for every statement that makes large values. `THALWEG_ONLY` selects statements
-/// by a part of their text.
+/// by a part of their text, and `THALWEG_STATEMENTS` adds those of a file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn functions_that_make_values_stay_within_the_limit() {
     let _alone = ALONE.lock().await;
@@ -143,7 +151,9 @@ async fn functions_that_make_values_stay_within_the_limit() {
     let mut session = limited(&database).await;
     let only = std::env::var("THALWEG_ONLY").unwrap_or_default();
     let mut wrong = Vec::new();
-    for sql in growing::STATEMENTS.iter().filter(|sql| sql.contains(&only)) {
+    let further = further_statements();
+    let statements = growing::STATEMENTS.iter().copied().chain(further.iter().map(String::as_str));
+    for sql in statements.filter(|sql| sql.contains(&only)) {
         let (done, peak) = measured(&mut session, sql).await;
         let state = done.as_ref().err().map_or("00000", |error| error.state().0);
         eprintln!("{:3} MiB {state} {sql}", peak >> 20);

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, StringViewArray};
+use arrow::array::{
+    Array, ArrayBuilder, ArrayRef, AsArray, ListArray, StringViewArray, StringViewBuilder,
+};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use thalweg_types::{DataType, Error, Result, SqlState};
 
 use super::{Manner, plain_cast};
+use crate::bounded_output::Growth;
 use crate::types::arrow_field;
 
 /// Number of dimensions that an array may have, as in PostgreSQL. Lists nest as deeply as arrays
@@ -60,7 +63,8 @@ fn list_of(
 
 /// Reads lists from their texts.
 pub(super) fn parse(values: &StringViewArray, item: &DataType, manner: Manner) -> Result<ArrayRef> {
-    let mut items: Vec<Option<String>> = Vec::new();
+    let mut items = StringViewBuilder::new();
+    let mut growth = Growth::default();
     let mut lengths = Vec::with_capacity(values.len());
     for text in values {
         let before = items.len();
@@ -74,12 +78,16 @@ pub(super) fn parse(values: &StringViewArray, item: &DataType, manner: Manner) -
                 return Err(Error::unsupported(what));
             }
             let is_nested = matches!(item, DataType::Array(_));
-            let parsed = split(without_bounds(text)?, is_nested);
-            items.extend(parsed.ok_or_else(|| malformed(text))?);
+            let parsed = split_each(without_bounds(text)?, is_nested, |item| {
+                growth.item(item.map_or(0, str::len))?;
+                items.append_option(item);
+                Ok(())
+            })?;
+            parsed.ok_or_else(|| malformed(text))?;
         }
         lengths.push(items.len() - before);
     }
-    let items: ArrayRef = Arc::new(items.into_iter().collect::<StringViewArray>());
+    let items: ArrayRef = Arc::new(items.finish());
     let text_field = Field::new("item", ArrowType::Utf8View, true);
     let items = super::convert(&items, &text_field, item, manner)?
         .ok_or_else(|| Error::unsupported(format!("an array of {item} from text")))?;
@@ -148,26 +156,46 @@ fn malformed(text: &str) -> Error {
 
 /// The items between the outer braces; those of a nested array keep their own braces.
 pub fn split(text: &str, nested: bool) -> Option<Vec<Option<String>>> {
-    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    if inner.trim().is_empty() {
-        return Some(Vec::new());
-    }
     let mut items = Vec::new();
+    let found = split_each(text, nested, |item| {
+        items.push(item.map(str::to_owned));
+        Ok(())
+    });
+    found.ok().flatten().map(|()| items)
+}
+
+/// Passes each item between the outer braces to `take`; `None` if the text is malformed.
+fn split_each(
+    text: &str,
+    nested: bool,
+    mut take: impl FnMut(Option<&str>) -> Result<()>,
+) -> Result<Option<()>> {
+    let inner = text.trim().strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    let Some(inner) = inner else { return Ok(None) };
+    if inner.trim().is_empty() {
+        return Ok(Some(()));
+    }
+    let mut item = String::new();
     let mut rest = inner;
     loop {
-        let (item, behind) = take_item(rest, nested)?;
-        items.push(item);
+        let Some((is_null, behind)) = take_item(rest, nested, &mut item) else { return Ok(None) };
+        take((!is_null).then_some(item.as_str()))?;
         match behind {
-            None => return Some(items),
+            None => return Ok(Some(())),
             Some(behind) => rest = behind,
         }
     }
 }
 
-/// One item, and the text behind the comma if there is one.
-fn take_item(text: &str, nested: bool) -> Option<(Option<String>, Option<&str>)> {
+/// Reads one item. Returns true for NULL, and the text behind the comma if there is one.
+fn take_item<'t>(
+    text: &'t str,
+    nested: bool,
+    item: &mut String,
+) -> Option<(bool, Option<&'t str>)> {
     let text = text.trim_start();
-    let (mut item, mut quoted, mut in_quotes, mut depth) = (String::new(), false, false, 0_u32);
+    item.clear();
+    let (mut quoted, mut in_quotes, mut depth) = (false, false, 0_u32);
     let mut chars = text.char_indices();
     let mut behind = None;
     while let Some((at, c)) = chars.next() {
@@ -200,12 +228,11 @@ fn take_item(text: &str, nested: bool) -> Option<(Option<String>, Option<&str>)>
         return None;
     }
     if quoted && !nested {
-        return Some((Some(item), behind));
+        return Some((false, behind));
     }
-    let item = item.trim_end();
-    match item {
+    item.truncate(item.trim_end().len());
+    match item.as_str() {
         "" => None,
-        item if item.eq_ignore_ascii_case("null") => Some((None, behind)),
-        item => Some((Some(item.to_string()), behind)),
+        item => Some((item.eq_ignore_ascii_case("null"), behind)),
     }
 }

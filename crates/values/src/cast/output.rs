@@ -18,6 +18,7 @@ use thalweg_formats::text::{
 use thalweg_types::Result;
 
 use super::{is_text, plain_cast};
+use crate::bounded_output::{allow_together, append_taking, own_bytes};
 use crate::calendar::{Civil, MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 
 /// Every value as PostgreSQL writes it, in an array of `Utf8View`.
@@ -118,6 +119,7 @@ fn to_styled_text(array: &ArrayRef, style: &SessionStyle) -> Result<Option<Strin
     }))
 }
 
+/// The texts of a column, each written behind nothing.
 fn write_each(array: &dyn Array, write: impl Fn(usize, &mut String)) -> StringViewArray {
     let mut builder = StringViewBuilder::with_capacity(array.len());
     let mut text = String::new();
@@ -127,10 +129,21 @@ fn write_each(array: &dyn Array, write: impl Fn(usize, &mut String)) -> StringVi
         } else {
             text.clear();
             write(index, &mut text);
-            builder.append_value(&text);
+            append_taking(&mut builder, &mut text);
         }
     }
     builder.finish()
+}
+
+/// Like [`write_each`], for values that may be long: together about so many bytes, for which the
+/// statement must have memory. A text that grows has up to twice its size.
+fn write_long(
+    array: &dyn Array,
+    bytes: usize,
+    write: impl Fn(usize, &mut String),
+) -> Result<StringViewArray> {
+    allow_together(bytes.saturating_mul(2))?;
+    Ok(write_each(array, write))
 }
 
 fn write_each_native<T: ArrowPrimitiveType>(
@@ -272,10 +285,15 @@ fn views_of(array: &ArrayRef) -> Result<ArrayRef> {
 fn write_bytea(array: &ArrayRef) -> Result<StringViewArray> {
     let bytes = views_of(array)?;
     let bytes = bytes.as_binary_view();
+    allow_together(own_bytes(bytes).saturating_mul(2))?;
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
     Ok(write_each(array, |index, text| {
+        let bytes = bytes.value(index);
+        text.reserve_exact(2 + 2 * bytes.len());
         text.push_str("\\x");
-        for byte in bytes.value(index) {
-            let _ = write!(text, "{byte:02x}");
+        for byte in bytes {
+            text.push(digit(byte >> 4));
+            text.push(digit(byte & 15));
         }
     }))
 }
@@ -286,14 +304,15 @@ pub(super) fn vector_to_text(array: &ArrayRef) -> Result<ArrayRef> {
     let items = to_text(lists.values())?;
     let items = items.as_string_view();
     let offsets = lists.value_offsets();
-    Ok(Arc::new(write_each(array, |index, text| {
+    let bytes = own_bytes(items).saturating_add(items.len());
+    Ok(Arc::new(write_long(array, bytes, |index, text| {
         for at in offsets[index] as usize..offsets[index + 1] as usize {
             if at > offsets[index] as usize {
                 text.push(' ');
             }
             text.push_str(items.value(at));
         }
-    })))
+    })?))
 }
 
 fn write_lists(array: &ArrayRef) -> Result<StringViewArray> {
@@ -307,7 +326,8 @@ fn write_lists(array: &ArrayRef) -> Result<StringViewArray> {
     let items = to_text(lists.values())?;
     let items = items.as_string_view();
     let nested = matches!(item.data_type(), ArrowType::List(_));
-    Ok(write_each(array, |index, text| {
+    let bytes = own_bytes(items).saturating_add(items.len());
+    write_long(array, bytes, |index, text| {
         let offsets = lists.value_offsets();
         text.push('{');
         for at in offsets[index] as usize..offsets[index + 1] as usize {
@@ -321,7 +341,7 @@ fn write_lists(array: &ArrayRef) -> Result<StringViewArray> {
             }
         }
         text.push('}');
-    }))
+    })
 }
 
 /// `(1,"a b",)`: a NULL is nothing, an empty text is quoted.
@@ -337,7 +357,8 @@ fn write_rows(array: &ArrayRef) -> Result<StringViewArray> {
         _ => to_text(column),
     });
     let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-    Ok(write_each(array, |index, text| {
+    let bytes = columns.iter().map(|column| own_bytes(column)).sum();
+    write_long(array, bytes, |index, text| {
         text.push('(');
         for (place, column) in columns.iter().enumerate() {
             if place > 0 {
@@ -348,7 +369,7 @@ fn write_rows(array: &ArrayRef) -> Result<StringViewArray> {
             }
         }
         text.push(')');
-    }))
+    })
 }
 
 fn write_member(member: &str, text: &mut String) {

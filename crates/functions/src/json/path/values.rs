@@ -4,15 +4,20 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 
 use serde_json::Value;
-use thalweg_formats::text::{JsonParts, json_parts};
+use thalweg_formats::text::{JsonParts, json_items, json_parts};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::bounded_output::allow_together;
 use thalweg_values::statement_control::check_cancelled;
 
+use super::super::SMALL_BYTES_MAX;
 use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
 
 /// Maximum number of items. A path such as `$[0, 0][0, 0]` finds more of them than the document
 /// has.
 const ITEMS_MAX: usize = 1_000_000;
+
+/// Size of an item on its way from a document to the result, where vectors of items grow.
+const FOUND_BYTES: usize = 112;
 
 /// The reason why there are no values.
 pub(super) enum Fault {
@@ -273,7 +278,12 @@ impl<'d> Search<'d> {
 /// The items or members of a value. Computed values are scalars.
 fn parts<'d>(value: &Item<'d>) -> Result<JsonParts<'d>> {
     match value {
-        Cow::Borrowed(text) => json_parts(text),
+        Cow::Borrowed(text) => {
+            if text.len() > SMALL_BYTES_MAX {
+                allow_together(json_items(text).saturating_mul(FOUND_BYTES))?;
+            }
+            json_parts(text)
+        }
         Cow::Owned(_) => Ok(JsonParts::Scalar),
     }
 }
