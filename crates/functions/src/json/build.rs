@@ -296,7 +296,6 @@ fn json_of(column: &ArrayRef, field: &Field) -> Result<ArrayRef> {
     if let Some(style) = current_style().filter(|_| is_moment) {
         return json_of_moments(column, &style);
     }
-    let texts = to_text(column)?;
     let is_json = is_text(data_type) && super::is_json(field);
     if is_json || data_type.is_integer() || *data_type == ArrowType::Boolean {
         return to_text(column);

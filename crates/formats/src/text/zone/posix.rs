@@ -32,17 +32,17 @@ struct Summer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Rule {
-    day: Day,
+    day: RuleDate,
     /// Seconds after midnight.
     time: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Day {
+enum RuleDate {
     /// From 1 to 365; leap days do not count.
-    WithoutLeapDay(i64),
+    LeapDayExcluded(i64),
     /// From 0 to 365.
-    WithLeapDay(i64),
+    LeapDayIncluded(i64),
     /// The last week of a month is the fifth one.
     OfWeek { month: i64, week: i64, day: i64 },
 }
@@ -112,11 +112,11 @@ impl Rule {
     fn of_year(self, year: i64) -> i64 {
         let first = days_from_civil(year, 1, 1);
         let day = match self.day {
-            Day::WithoutLeapDay(day) => {
+            RuleDate::LeapDayExcluded(day) => {
                 first + day - 1 + i64::from(day >= 60 && is_leap_year(year))
             }
-            Day::WithLeapDay(day) => first + day,
-            Day::OfWeek { month, week, day } => {
+            RuleDate::LeapDayIncluded(day) => first + day,
+            RuleDate::OfWeek { month, week, day } => {
                 let first = days_from_civil(year, month, 1);
                 // 1970-01-01 was a Thursday.
                 let ahead = (day - (first + 4)).rem_euclid(7);
@@ -168,15 +168,15 @@ fn offset(text: &str) -> Option<(i64, &str)> {
 fn rule(text: &str) -> Option<(Rule, &str)> {
     let (day, rest) = if let Some(text) = text.strip_prefix('J') {
         let (day, rest) = number(text, 1, 365)?;
-        (Day::WithoutLeapDay(day), rest)
+        (RuleDate::LeapDayExcluded(day), rest)
     } else if let Some(text) = text.strip_prefix('M') {
         let (month, rest) = number(text, 1, 12)?;
         let (week, rest) = number(rest.strip_prefix('.')?, 1, 5)?;
         let (day, rest) = number(rest.strip_prefix('.')?, 0, 6)?;
-        (Day::OfWeek { month, week, day }, rest)
+        (RuleDate::OfWeek { month, week, day }, rest)
     } else {
         let (day, rest) = number(text, 0, 365)?;
-        (Day::WithLeapDay(day), rest)
+        (RuleDate::LeapDayIncluded(day), rest)
     };
     match rest.strip_prefix('/') {
         Some(rest) => offset(rest).map(|(time, rest)| (Rule { day, time }, rest)),
