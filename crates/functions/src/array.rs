@@ -216,6 +216,7 @@ impl ExprPlanner for NumberItems {
         exprs: Vec<Expr>,
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<Vec<Expr>>> {
+        let exprs = with_own_digits(exprs, schema)?;
         let types = exprs.iter().map(|item| item.get_type(schema)).collect::<PlanResult<Vec<_>>>();
         let Some(target) = types.ok().and_then(|types| common_type::chosen(&types)) else {
             return Ok(PlannerResult::Original(exprs));
@@ -223,6 +224,26 @@ impl ExprPlanner for NumberItems {
         let items = exprs.into_iter().map(|item| common_type::cast_to(item, &target, schema));
         Ok(PlannerResult::Original(items.collect::<PlanResult<_>>()?))
     }
+}
+
+/// The items with numbers in place of literals in quotes, if the other items are numerics: Arrow
+/// would round them to the scale of the others.
+fn with_own_digits(items: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
+    let is_unknown = |item: &&Expr| matches!(item, Expr::Literal(ScalarValue::Utf8(Some(_)), None));
+    let known = items.iter().filter(|item| !is_unknown(item)).map(|item| item.get_type(schema));
+    let known = known.collect::<PlanResult<Vec<_>>>();
+    let Some(beside @ ArrowType::Decimal128(..)) = known.ok().and_then(|t| common_type::of_all(&t))
+    else {
+        return Ok(items);
+    };
+    let numbers = items.into_iter().map(|item| match &item {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), None) => {
+            let own = common_type::of_literal(text, &beside);
+            datafusion::logical_expr::cast(item, own)
+        }
+        _ => item,
+    });
+    Ok(numbers.collect())
 }
 
 /// `a && b`: whether two arrays share an item. A literal beside an array is an array, too.
