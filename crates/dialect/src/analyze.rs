@@ -111,7 +111,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             concatenated(binary, schema)
         }
-        Expr::BinaryExpr(binary) if binary.op.is_numerical_operators() => {
+        Expr::BinaryExpr(binary) if takes_numbers(binary.op) => {
             match (binary.left.get_type(schema), binary.right.get_type(schema)) {
                 (Ok(left), Ok(right)) => arithmetic::checked(binary, &left, &right),
                 _ => None,
@@ -138,6 +138,11 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             .or_else(|| filtered_arguments(other)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+/// True for operators that have a checked form on numbers.
+fn takes_numbers(op: Operator) -> bool {
+    op.is_numerical_operators() || op == Operator::BitwiseXor
 }
 
 /// `IS TRUE` and its like, in the form that DataFusion gives them when it runs the plan. The two

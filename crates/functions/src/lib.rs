@@ -48,6 +48,8 @@ pub mod statement_time;
 mod text;
 mod timezone;
 mod truncate;
+#[cfg(test)]
+mod unplanned_nulls;
 
 use std::sync::Arc;
 

@@ -26,6 +26,7 @@ const SAFE: &[&str] = &[
     "date_trunc",
     "greatest",
     "initcap",
+    "integer_xor",
     "isnan",
     "least",
     "left",

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, PrimitiveArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, Date32Type, Field, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, Time64MicrosecondType, TimestampMicrosecondType,
@@ -12,7 +12,7 @@ use thalweg_types::{DataType, Error, Result, SqlState};
 
 use crate::calendar::{MICROS_PER_DAY, MICROS_PER_SECOND, is_infinite, is_infinite_day};
 use crate::cast::{Manner, convert};
-use crate::scalar_function::{Compute, Function};
+use crate::scalar_function::{Compute, Function, planned_numbers};
 use crate::types::arrow_type;
 
 const DAYS_PER_MONTH: f64 = 30.0;
@@ -62,8 +62,8 @@ where
     B: ArrowPrimitiveType,
     C: ArrowPrimitiveType,
 {
-    let (left, right) = (columns[0].as_primitive::<A>(), columns[1].as_primitive::<B>());
-    let computed = left.iter().zip(right).map(|pair| match pair {
+    let (left, right) = (planned_numbers::<A>(&columns[0])?, planned_numbers::<B>(&columns[1])?);
+    let computed = left.iter().zip(&right).map(|pair| match pair {
         (Some(left), Some(right)) => compute(left, right).map(Some),
         _ => Ok(None),
     });
