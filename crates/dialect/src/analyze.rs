@@ -8,6 +8,7 @@ mod float_equality;
 mod input_order;
 pub(crate) mod interval_order;
 mod limits;
+mod list_comparisons;
 mod scalar_subqueries;
 mod timestamp_comparisons;
 mod two_lists;
@@ -130,6 +131,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         | Expr::IsNotUnknown(_) => truth_test(&expr),
         other => interval_order::compared(other, schema)?
             .or_else(|| uuid_literal::canonical(other, schema))
+            .or_else(|| list_comparisons::of_lists(other, schema))
             .or_else(|| float_equality::of_values(other, schema))
             .or_else(|| timestamp_comparisons::in_micros(other, schema))
             .or_else(|| two_lists::apart(other, schema))

@@ -60,6 +60,7 @@ use thalweg_values::arithmetic::TypedOperators;
 use thalweg_values::arithmetic::sum::CheckedSum;
 use thalweg_values::float_frames;
 
+pub use array::{comparison, item_type};
 pub use average::exact_averages;
 pub use concatenation::{concatenation, is_concatenation};
 pub use interval_fields::part_name;
