@@ -9,6 +9,7 @@ mod input_order;
 pub(crate) mod interval_order;
 mod limits;
 mod list_comparisons;
+mod recursive_types;
 mod scalar_subqueries;
 mod timestamp_comparisons;
 mod two_lists;

@@ -146,6 +146,7 @@ sql_states! {
     INVALID_TABLE_DEFINITION = "42P16" => InvalidRequest,
     DUPLICATE_ALIAS = "42712" => InvalidRequest,
     CANNOT_COERCE = "42846" => InvalidRequest,
+    INVALID_RECURSION = "42P19" => InvalidRequest,
     WINDOWING_ERROR = "42P20" => InvalidRequest,
     GENERATED_ALWAYS = "428C9" => InvalidRequest,
     RESERVED_NAME = "42939" => InvalidRequest,
