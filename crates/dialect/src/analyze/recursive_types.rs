@@ -56,7 +56,7 @@ fn check_column(
     written: &Field,
     first_part: &LogicalPlan,
 ) -> PlanResult<()> {
-    let (from, to) = (written.data_type(), first.data_type());
+    let (from, to) = (&signed(written.data_type()), &signed(first.data_type()));
     if !Family::of(to).compares_with(Family::of(from)) {
         return Err(mismatch("UNION", first, written));
     }
@@ -77,6 +77,16 @@ fn check_column(
             let overall = display_name(&Field::new("", overall, true));
             Err(differs(name, place, first, overall.split('(').next().unwrap_or_default()))
         }
+    }
+}
+
+/// The type of a column in SQL, where functions of DataFusion count without a sign.
+fn signed(given: &ArrowType) -> ArrowType {
+    match given {
+        ArrowType::UInt8 | ArrowType::UInt16 | ArrowType::UInt32 | ArrowType::UInt64 => {
+            ArrowType::Int64
+        }
+        other => other.clone(),
     }
 }
 
