@@ -8,6 +8,8 @@ mod float_equality;
 mod input_order;
 pub(crate) mod interval_order;
 mod limits;
+mod list_comparisons;
+mod recursive_types;
 mod scalar_subqueries;
 mod timestamp_comparisons;
 mod two_lists;
@@ -124,7 +126,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             concatenated(binary, schema)
         }
-        Expr::BinaryExpr(binary) if binary.op.is_numerical_operators() => {
+        Expr::BinaryExpr(binary) if takes_numbers(binary.op) => {
             match (binary.left.get_type(schema), binary.right.get_type(schema)) {
                 (Ok(left), Ok(right)) => arithmetic::checked(binary, &left, &right),
                 _ => None,
@@ -143,6 +145,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         | Expr::IsNotUnknown(_) => truth_test(&expr),
         other => interval_order::compared(other, schema)?
             .or_else(|| uuid_literal::canonical(other, schema))
+            .or_else(|| list_comparisons::of_lists(other, schema))
             .or_else(|| float_equality::of_values(other, schema))
             .or_else(|| timestamp_comparisons::in_micros(other, schema))
             .or_else(|| two_lists::apart(other, schema))
@@ -151,6 +154,11 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             .or_else(|| filtered_arguments(other)),
     };
     Ok(replacement.map_or_else(|| Transformed::no(expr), Transformed::yes))
+}
+
+/// True for operators that have a checked form on numbers.
+fn takes_numbers(op: Operator) -> bool {
+    op.is_numerical_operators() || op == Operator::BitwiseXor
 }
 
 /// `IS TRUE` and its like, in the form that DataFusion gives them when it runs the plan. The two

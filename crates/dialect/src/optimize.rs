@@ -1,6 +1,7 @@
 //! Optimizer passes that make plans cheaper without changing their meaning, a place where constants
 //! are folded, and guards around DataFusion's passes that would change the meaning of a plan.
 
+mod column_equalities;
 mod constant_having;
 mod date_comparisons;
 mod many_joins;
@@ -14,6 +15,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+pub(crate) use self::column_equalities::with_one_zero;
 pub(crate) use self::date_comparisons::CompareDays;
 use crate::passes::LogicalPass as Pass;
 
@@ -28,6 +30,11 @@ pub(crate) fn many_joins(pass: Pass) -> Pass {
 /// The guard of [`constant_having`](mod@constant_having).
 pub(crate) fn constant_having(pass: Pass) -> Pass {
     Arc::new(Guarded { pass, guard: constant_having::rewrite })
+}
+
+/// The guard of [`column_equalities`](mod@column_equalities).
+pub(crate) fn column_equalities(pass: Pass) -> Pass {
+    Arc::new(Guarded { pass, guard: column_equalities::rewrite })
 }
 
 /// The guard of [`sums_of_sums`](mod@sums_of_sums).

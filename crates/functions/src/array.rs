@@ -1,5 +1,6 @@
 //! Functions of arrays.
 
+mod comparison;
 mod dimensions;
 
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::common::utils::list_ndims;
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
-use datafusion::functions_nested::array_has::array_has_any_udf;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF, TypeSignature};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::cast::is_text;
 use thalweg_values::common_type;
 use thalweg_values::errors::external;
 use thalweg_values::scalar_function::{Compute, Function};
@@ -25,6 +26,7 @@ use thalweg_values::scalar_function::{Compute, Function};
 use super::catalog::typed_literal;
 use super::{array_remove, size_checked};
 
+pub use comparison::{comparison, item_type};
 pub(super) use dimensions::Subscripts;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
@@ -55,6 +57,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .returning(list_of)
             .into_udf(),
     ];
+    functions.extend(comparison::functions());
     functions.extend(dimensions::functions());
     functions
 }
@@ -216,6 +219,7 @@ impl ExprPlanner for NumberItems {
         exprs: Vec<Expr>,
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<Vec<Expr>>> {
+        let exprs = with_own_digits(exprs, schema)?;
         let types = exprs.iter().map(|item| item.get_type(schema)).collect::<PlanResult<Vec<_>>>();
         let Some(target) = types.ok().and_then(|types| common_type::chosen(&types)) else {
             return Ok(PlannerResult::Original(exprs));
@@ -225,7 +229,27 @@ impl ExprPlanner for NumberItems {
     }
 }
 
-/// `a && b`: whether two arrays share an item. A literal beside an array is an array, too.
+/// The items with numbers in place of literals in quotes, if the other items are numerics: Arrow
+/// would round them to the scale of the others.
+fn with_own_digits(items: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
+    let is_unknown = |item: &&Expr| matches!(item, Expr::Literal(ScalarValue::Utf8(Some(_)), None));
+    let known = items.iter().filter(|item| !is_unknown(item)).map(|item| item.get_type(schema));
+    let known = known.collect::<PlanResult<Vec<_>>>();
+    let Some(beside @ ArrowType::Decimal128(..)) = known.ok().and_then(|t| common_type::of_all(&t))
+    else {
+        return Ok(items);
+    };
+    let numbers = items.into_iter().map(|item| match &item {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), None) => {
+            let own = common_type::of_literal(text, &beside);
+            datafusion::logical_expr::cast(item, own)
+        }
+        _ => item,
+    });
+    Ok(numbers.collect())
+}
+
+/// `@>`, `<@`, `&&` and `||` of arrays. A literal beside an array is an array, too.
 #[derive(Debug)]
 pub(super) struct ArrayOperators;
 
@@ -263,10 +287,10 @@ impl ExprPlanner for ArrayOperators {
                 return Ok(PlannerResult::Planned(expr.right));
             }
         }
+        if let Some(compared) = compared(&expr, schema) {
+            return Ok(PlannerResult::Planned(compared));
+        }
         match expr.op {
-            PGOverlap => {
-                Ok(PlannerResult::Planned(array_has_any_udf().call(vec![expr.left, expr.right])))
-            }
             StringConcat if is_list(&expr.left, schema) || is_list(&expr.right, schema) => {
                 let dimensions =
                     |expr: &Expr| expr.get_type(schema).map(|given| list_ndims(&given));
@@ -278,6 +302,39 @@ impl ExprPlanner for ArrayOperators {
             _ => Ok(PlannerResult::Original(expr)),
         }
     }
+}
+
+/// A test for common items, or a comparison of arrays of different numbers of dimensions.
+fn compared(expr: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
+    let (left, right) = (expr.left.get_type(schema).ok()?, expr.right.get_type(schema).ok()?);
+    let is_list = |given: &ArrowType| matches!(given, ArrowType::List(_));
+    let is_array = |given: &ArrowType| is_list(given) || given.is_null();
+    let (first, second) = (item_type(&left), item_type(&right));
+    let is_alike = first.is_null()
+        || second.is_null()
+        || first == second
+        || (is_text(first) && is_text(second))
+        || (first.is_numeric() && second.is_numeric());
+    if !is_alike || !is_array(&left) || !is_array(&right) || !(is_list(&left) || is_list(&right)) {
+        return None;
+    }
+    let differ = is_list(&left) && is_list(&right) && list_ndims(&left) != list_ndims(&right);
+    let function = match expr.op {
+        BinaryOperator::AtArrow | BinaryOperator::ArrowAt => comparison::contains(),
+        BinaryOperator::PGOverlap => comparison::overlap(),
+        BinaryOperator::Eq if differ => comparison(Operator::Eq)?,
+        BinaryOperator::NotEq if differ => comparison(Operator::NotEq)?,
+        BinaryOperator::Lt if differ => comparison(Operator::Lt)?,
+        BinaryOperator::LtEq if differ => comparison(Operator::LtEq)?,
+        BinaryOperator::Gt if differ => comparison(Operator::Gt)?,
+        BinaryOperator::GtEq if differ => comparison(Operator::GtEq)?,
+        _ => return None,
+    };
+    let operands = match expr.op {
+        BinaryOperator::ArrowAt => vec![expr.right.clone(), expr.left.clone()],
+        _ => vec![expr.left.clone(), expr.right.clone()],
+    };
+    Some(function.call(operands))
 }
 
 fn is_list(expr: &Expr, schema: &DFSchema) -> bool {

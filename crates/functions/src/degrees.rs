@@ -1,4 +1,6 @@
-//! Functions of angles in degrees. They are exact where functions of radians are not: the sine of
+//! Functions of angles in degrees, and inverse functions of radians that have a range.
+//!
+//! Functions of degrees are exact where functions of radians are not: the sine of
 //! 30 degrees is one half.
 //!
 //! As in PostgreSQL, angles are reduced to the first quadrant, and results are scaled by the
@@ -26,6 +28,13 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         define("cotd", |columns| of_angles(columns, cotangent)),
         define("asind", |columns| of_ratios(columns, arc_sine)),
         define("acosd", |columns| of_ratios(columns, arc_cosine)),
+        // DataFusion's own functions of radians return NaN outside of their range.
+        define("asin", |columns| of_ratios(columns, f64::asin)),
+        define("acos", |columns| of_ratios(columns, f64::acos)),
+        define("atanh", |columns| of_ratios(columns, f64::atanh)),
+        define("acosh", |columns| {
+            each(columns, |value| if value < 1.0 { Err(out_of_range()) } else { Ok(value.acosh()) })
+        }),
         define("atand", |columns| each(columns, |value| Ok(value.atan() / 1_f64.atan() * 45.0))),
         Function::new("atan2d", &[both.as_slice()], float.clone(), arc_tangent_of_two).into_udf(),
     ]

@@ -48,6 +48,8 @@ pub mod statement_time;
 mod text;
 mod timezone;
 mod truncate;
+#[cfg(test)]
+mod unplanned_nulls;
 
 use std::sync::Arc;
 
@@ -58,6 +60,7 @@ use thalweg_values::arithmetic::TypedOperators;
 use thalweg_values::arithmetic::sum::CheckedSum;
 use thalweg_values::float_frames;
 
+pub use array::{comparison, item_type};
 pub use array_agg::WindowFrames;
 pub use average::exact_averages;
 pub use concatenation::{concatenation, is_concatenation};

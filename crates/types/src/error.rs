@@ -149,6 +149,7 @@ sql_states! {
     INDETERMINATE_DATATYPE = "42P18" => InvalidRequest,
     DUPLICATE_ALIAS = "42712" => InvalidRequest,
     CANNOT_COERCE = "42846" => InvalidRequest,
+    INVALID_RECURSION = "42P19" => InvalidRequest,
     WINDOWING_ERROR = "42P20" => InvalidRequest,
     GENERATED_ALWAYS = "428C9" => InvalidRequest,
     RESERVED_NAME = "42939" => InvalidRequest,

@@ -22,13 +22,14 @@ use self::integer::{IntegerArithmetic, IntegerOperator};
 pub use self::plan::TypedOperators;
 pub use self::temporal::{add_to_moment, scale as scale_interval};
 
-static INTEGER_OPERATORS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
+static INTEGER_OPERATORS: LazyLock<[Arc<ScalarUDF>; 6]> = LazyLock::new(|| {
     [
         IntegerOperator::Add,
         IntegerOperator::Subtract,
         IntegerOperator::Multiply,
         IntegerOperator::Divide,
         IntegerOperator::Modulo,
+        IntegerOperator::Xor,
     ]
     .map(|operator| Arc::new(ScalarUDF::from(IntegerArithmetic::new(operator))))
 });

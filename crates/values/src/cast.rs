@@ -60,6 +60,10 @@ pub fn convert(
     }
     if is_text(array.data_type()) {
         let values = plain_cast(array, &ArrowType::Utf8View)?;
+        let is_jsonb = || matches!(types::from_field(from), Ok(DataType::Jsonb));
+        if manner == Manner::Explicit && text::takes_json_scalar(to) && is_jsonb() {
+            return text::of_json_scalars(&values, to, &target).map(Some);
+        }
         return text::parse_into(&values, to, &target, manner).map(Some);
     }
     match to {

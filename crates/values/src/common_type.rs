@@ -8,12 +8,15 @@
 //! where one of the values is chosen. DataFusion compares days with moments in nanoseconds, which
 //! end in the year 2262.
 
-use arrow::datatypes::{DataType as ArrowType, TimeUnit};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType as ArrowType, TimeUnit};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 
 use crate::cast::is_text;
+
+/// A numeric without precision and scale.
+const PLAIN_NUMERIC: ArrowType = ArrowType::Decimal128(DECIMAL128_MAX_PRECISION, 10);
 
 /// The type to compare numbers of these types in; `None` if DataFusion's own choice is right.
 pub fn compared(types: &[ArrowType]) -> Option<ArrowType> {
@@ -96,10 +99,51 @@ pub fn of_all(types: &[ArrowType]) -> Option<ArrowType> {
     of_numbers(&known).or_else(|| of_moments(&known)).or_else(|| type_union_resolution(&known))
 }
 
-/// Numerics are left out: the scale of their columns would round the literal.
+/// The type of a literal in quotes that becomes a value beside others of a type. A number beside a
+/// numeric keeps all of its digits, which precision and scale of the other value would round or
+/// refuse.
+pub fn of_literal(text: &str, beside: &ArrowType) -> ArrowType {
+    match beside {
+        ArrowType::Decimal128(..) => own_digits(text).unwrap_or(PLAIN_NUMERIC),
+        other => other.clone(),
+    }
+}
+
+/// True for a number without digits, `NaN` or `Infinity`, which numerics do not have.
+pub fn is_without_digits(text: &str) -> bool {
+    let text = text.trim();
+    let word = text.strip_prefix(['-', '+']).unwrap_or(text);
+    ["nan", "inf", "infinity"].iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+/// Precision and scale of a number that is written as `digits[.digits][e[-]digits]`; `None` for
+/// other texts, and for more digits than a numeric has.
+fn own_digits(text: &str) -> Option<ArrowType> {
+    let text = text.trim();
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let is_plain = |digits: &str| digits.bytes().all(|digit| digit.is_ascii_digit());
+    if whole.len() + fraction.len() == 0 || !is_plain(whole) || !is_plain(fraction) {
+        return None;
+    }
+    let count = |digits: &str| i32::try_from(digits.len()).ok();
+    let scale = count(fraction)?.checked_sub(exponent)?.max(0);
+    let whole = count(whole.trim_start_matches('0'))?.checked_add(exponent)?.max(0);
+    let precision = whole.checked_add(scale)?.max(1);
+    if precision > i32::from(DECIMAL128_MAX_PRECISION) {
+        return None;
+    }
+    Some(ArrowType::Decimal128(precision as u8, scale as i8))
+}
+
+/// True for types that a literal in quotes takes on. Beside a numeric it becomes a number with its
+/// own digits: see [`of_literal`].
 pub fn wants_type(data_type: &ArrowType) -> bool {
     !is_text(data_type)
-        && !data_type.is_decimal()
         && !matches!(
             data_type,
             ArrowType::Null
@@ -113,6 +157,30 @@ pub fn wants_type(data_type: &ArrowType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn literals_beside_numerics_have_their_own_digits() {
+        let beside = ArrowType::Decimal128(5, 2);
+        for (text, wanted) in [
+            ("1.4999", (5, 4)),
+            ("-1.5", (2, 1)),
+            (" +10000 ", (5, 0)),
+            ("0.001", (3, 3)),
+            (".5", (1, 1)),
+            ("5.", (1, 0)),
+            ("0", (1, 0)),
+            ("1.5e3", (4, 0)),
+            ("15e-3", (3, 3)),
+            ("1e60", (38, 10)),
+            ("1.5x", (38, 10)),
+            ("", (38, 10)),
+        ] {
+            let (precision, scale) = wanted;
+            let wanted = ArrowType::Decimal128(precision, scale);
+            assert_eq!(of_literal(text, &beside), wanted, "{text}");
+        }
+        assert_eq!(of_literal("1.5", &ArrowType::Int32), ArrowType::Int32);
+    }
 
     #[test]
     fn moments_take_days_in() {

@@ -4,14 +4,14 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray};
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, ListArray, PrimitiveArray};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
 use datafusion::common::{Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
-use thalweg_types::Result;
+use thalweg_types::{Error, Result};
 
 use crate::errors::external;
 use crate::statement_control::check_cancelled;
@@ -186,6 +186,35 @@ impl Arguments {
             None => ScalarValue::try_from_array(&column, 0)?,
         };
         Ok(ColumnarValue::Scalar(value))
+    }
+}
+
+/// True if an operand is NULL in all rows, so that it may have another type than the plan gives it.
+///
+/// DataFusion's planner evaluates expressions with a column of the type `Null` in the place of
+/// other columns, and only the arguments of functions with fixed types are converted for that. A
+/// strict function that takes operands of any type returns NULL for such a call.
+pub fn has_unplanned_null(operands: &[ColumnarValue]) -> bool {
+    operands.iter().any(|operand| match operand {
+        ColumnarValue::Array(array) => array.logical_null_count() == array.len(),
+        ColumnarValue::Scalar(value) => value.is_null(),
+    })
+}
+
+/// The numbers of a column of the planned type. A column of NULLs may have another type, as in
+/// [`has_unplanned_null`].
+///
+/// # Errors
+/// If the column has values of another type.
+pub fn planned_numbers<T: ArrowPrimitiveType>(column: &ArrayRef) -> Result<PrimitiveArray<T>> {
+    if let Some(numbers) = column.as_primitive_opt::<T>() {
+        return Ok(numbers.clone());
+    }
+    match column.logical_null_count() == column.len() {
+        true => Ok(PrimitiveArray::new_null(column.len())),
+        false => {
+            Err(Error::internal(format!("{} in place of {}", column.data_type(), T::DATA_TYPE)))
+        }
     }
 }
 

@@ -3,15 +3,27 @@
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, InList, Sort as SortExpr};
+use datafusion::logical_expr::expr::{AggregateFunction, InList, ScalarFunction, Sort as SortExpr};
 use datafusion::logical_expr::{
     BinaryExpr, Case, Cast, Expr, ExprSchemable, LogicalPlan, Operator, cast,
 };
+use thalweg_values::cast_function::CastFunction;
+
+use crate::optimize::with_one_zero as with_unsigned_zero;
 
 /// Rewrites an expression in which DataFusion distinguishes both zeros. The new one compares with
 /// `=`, or adds zero to each value, which leaves one zero only.
 pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     match expr {
+        Expr::BinaryExpr(compared) if is_comparison(compared.op) => {
+            let (left, right) = (&compared.left, &compared.right);
+            let sides = (unsigned_zero(left, schema), unsigned_zero(right, schema));
+            if sides.0.is_none() && sides.1.is_none() {
+                return None;
+            }
+            let left = sides.0.unwrap_or_else(|| left.as_ref().clone());
+            Some(binary(&left, compared.op, sides.1.unwrap_or_else(|| right.as_ref().clone())))
+        }
         Expr::Case(case) => searched(case, schema),
         Expr::ScalarFunction(call) if call.func.name() == "nullif" => match call.args.as_slice() {
             [value, other] => nullif(value, other, schema),
@@ -25,6 +37,39 @@ pub(super) fn of_values(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         }
         Expr::InList(list) => in_list(list, schema),
         _ => None,
+    }
+}
+
+fn is_comparison(op: Operator) -> bool {
+    op.supports_propagation() || op == Operator::NotEq
+}
+
+/// A constant that may be a zero with a sign, without the sign: DataFusion takes constants with
+/// different bits for different values.
+fn unsigned_zero(value: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match value {
+        Expr::Literal(literal, metadata) => {
+            Some(Expr::Literal(with_unsigned_zero(literal)?, metadata.clone()))
+        }
+        Expr::ScalarFunction(call) if is_signed_constant(call) => with_one_zero(value, schema),
+        _ => None,
+    }
+}
+
+/// True for `-constant`, and for a cast of a text with a minus.
+fn is_signed_constant(call: &ScalarFunction) -> bool {
+    let [operand] = call.args.as_slice() else { return false };
+    let is_constant = |expr: &Expr| match expr {
+        Expr::Literal(..) => true,
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(..)),
+        Expr::ScalarFunction(inner) => is_signed_constant(inner),
+        _ => false,
+    };
+    match operand {
+        Expr::Literal(literal, _) if call.func.inner().is::<CastFunction>() => {
+            literal.try_as_str().flatten().is_some_and(|text| text.trim_start().starts_with('-'))
+        }
+        operand => call.func.name() == "float_negate" && is_constant(operand),
     }
 }
 

@@ -19,7 +19,12 @@ pub(super) fn in_micros(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let boxed = |expr: &Expr| one(expr).map(Box::new);
     Some(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => {
-            Expr::BinaryExpr(BinaryExpr::new(boxed(left)?, *op, boxed(right)?))
+            let (mut left, mut right) = (boxed(left)?, boxed(right)?);
+            // Another pass turns a comparison with a constant into one of days.
+            if !left.column_refs().is_empty() && !right.column_refs().is_empty() {
+                (*left, *right) = (with_infinity(*left, schema), with_infinity(*right, schema));
+            }
+            Expr::BinaryExpr(BinaryExpr::new(left, *op, right))
         }
         Expr::Between(Between { expr, negated, low, high }) => {
             Expr::Between(Between::new(boxed(expr)?, *negated, boxed(low)?, boxed(high)?))
@@ -30,6 +35,22 @@ pub(super) fn in_micros(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
         }
         _ => return None,
     })
+}
+
+/// The moment of a day, by a cast that takes infinite days, which Arrow's refuses.
+fn with_infinity(moment: Expr, schema: &DFSchema) -> Expr {
+    let Expr::Cast(outer) = &moment else { return moment };
+    let to = match outer.field.data_type() {
+        ArrowType::Timestamp(_, None) => DataType::Timestamp,
+        ArrowType::Timestamp(_, Some(_)) => DataType::Timestamptz,
+        _ => return moment,
+    };
+    if !matches!(outer.expr.get_type(schema), Ok(ArrowType::Date32)) {
+        return moment;
+    }
+    let field = Arc::new(arrow_field("", &to, true));
+    let function = ScalarUDF::from(CastFunction::new(to, field));
+    Arc::new(function).call(vec![outer.expr.as_ref().clone()])
 }
 
 /// The value under a cast to nanoseconds, if the value has no more than microseconds.

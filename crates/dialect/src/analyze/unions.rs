@@ -18,6 +18,7 @@ use thalweg_values::common_type;
 use thalweg_values::errors::external;
 use thalweg_values::types::display_name;
 
+use super::recursive_types;
 use super::unknown::{self, Family};
 
 #[derive(Debug, Default)]
@@ -35,6 +36,10 @@ impl AnalyzerRule for UnionTypes {
             let matched = match plan {
                 LogicalPlan::Union(union) => match_union(union)?,
                 LogicalPlan::Join(join) if is_set_operation(&join) => match_pair(join)?,
+                LogicalPlan::RecursiveQuery(query) => {
+                    recursive_types::check(&query)?;
+                    Transformed::no(LogicalPlan::RecursiveQuery(query))
+                }
                 other => Transformed::no(other),
             };
             changed |= matched.transformed;
@@ -149,7 +154,7 @@ fn common(
     Ok(target.filter(|target| Family::of(target) != Family::Text).map(Common::OfLiterals))
 }
 
-fn mismatch(operation: &str, first: &Field, second: &Field) -> DataFusionError {
+pub(super) fn mismatch(operation: &str, first: &Field, second: &Field) -> DataFusionError {
     let (first, second) = (display_name(first), display_name(second));
     let error_text = format!("{operation} types {first} and {second} cannot be matched");
     external(Error::new(SqlState::DATATYPE_MISMATCH, error_text))

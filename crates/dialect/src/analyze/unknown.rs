@@ -23,7 +23,9 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{Error, SqlState};
 use thalweg_values::cast::{Manner, convert, is_text};
-use thalweg_values::common_type::{self, of_all, wants_type};
+use thalweg_values::common_type::{
+    self, is_without_digits, of_all, of_literal, of_numbers, wants_type,
+};
 use thalweg_values::errors::external;
 use thalweg_values::types::{display_name, from_arrow};
 
@@ -204,7 +206,8 @@ fn item_beside_list(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Trans
     else {
         return unchanged(call);
     };
-    let Some(target) = common_type::compared(&[items.data_type().clone(), given]) else {
+    let types = [items.data_type().clone(), given];
+    let Some(target) = common_type::compared(&types).or_else(|| of_numbers(&types)) else {
         return unchanged(call);
     };
     let items = Arc::new(items.as_ref().clone().with_data_type(target.clone()));
@@ -248,12 +251,19 @@ pub(super) fn is_unknown(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(ScalarValue::Utf8(Some(_)), None))
 }
 
-/// The literal as a value of the type; any other text is an error at once.
+/// The literal as a value of the type, or as a number with its own digits beside a numeric; any
+/// other text is an error at once.
 pub(crate) fn typed(literal: Expr, target: &ArrowType) -> PlanResult<Expr> {
     if let Some(value) = clock_literal::of_literal(&literal, target) {
         return Ok(value);
     }
     let Expr::Literal(value, None) = &literal else { return Ok(cast(literal, target.clone())) };
+    let text = value.try_as_str().flatten();
+    // Numerics have no such value, but what the whole expression is assigned to may have it.
+    if target.is_decimal() && text.is_some_and(is_without_digits) {
+        return Ok(literal);
+    }
+    let target = &text.map_or_else(|| target.clone(), |text| of_literal(text, target));
     let from = Field::new("", value.data_type(), true);
     let to = from_arrow(target).map_err(external)?;
     match convert(&value.to_array()?, &from, &to, Manner::Explicit).map_err(external)? {
@@ -331,7 +341,10 @@ fn alternatives(case: Case, schema: &DFSchema) -> PlanResult<Transformed<Expr>> 
     let (expr, conditions, compares) = match expr {
         Some(expr) => {
             let values = std::iter::once(expr).chain(conditions).map(|value| *value).collect();
-            let (values, changed) = common_numbers(values, schema, common_type::compared)?;
+            let (values, changed) = match common_numbers(values, schema, common_type::compared)? {
+                (values, true) => (values, true),
+                (values, false) => with_typed_literals(values, schema)?,
+            };
             let mut values = values.into_iter().map(Box::new);
             (values.next(), values.collect(), changed)
         }
@@ -362,7 +375,14 @@ fn with_typed_literals(values: Vec<Expr>, schema: &DFSchema) -> PlanResult<(Vec<
     let types: Vec<ArrowType> = known.filter_map(|value| value.get_type(schema).ok()).collect();
     // Another pass refuses types that do not fit together.
     let first = || types.iter().find(|known| !known.is_null()).cloned();
-    let Some(target) = of_all(&types).or_else(first).filter(wants_type) else {
+    let is_word = |value: &Expr| {
+        matches!(value, Expr::Literal(ScalarValue::Utf8(Some(text)), None)
+            if is_without_digits(text))
+    };
+    let takes_type = |target: &ArrowType| {
+        wants_type(target) && (!target.is_decimal() || !values.iter().any(is_word))
+    };
+    let Some(target) = of_all(&types).or_else(first).filter(takes_type) else {
         return Ok((values, false));
     };
     let changed = values.iter().any(is_unknown);

@@ -12,8 +12,16 @@ use thalweg_values::cast_function::CastFunction;
 
 /// Functions that have a value for all arguments of their types.
 const SAFE: &[&str] = &[
+    "array_eq",
+    "array_ge",
+    "array_gt",
     "array_has",
+    "array_le",
     "array_length",
+    "array_lt",
+    "array_ne",
+    "arraycontains",
+    "arrayoverlap",
     "ascii",
     "btrim",
     "cardinality",
@@ -26,6 +34,7 @@ const SAFE: &[&str] = &[
     "date_trunc",
     "greatest",
     "initcap",
+    "integer_xor",
     "isnan",
     "least",
     "left",

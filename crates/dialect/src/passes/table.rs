@@ -7,7 +7,7 @@ use crate::rewrite::{CountSetOperations, UnnestSubqueries};
 use crate::{analyze, complete_types, optimize};
 
 /// The passes that give plans PostgreSQL's meaning, in the order in which they run.
-pub static PASSES: [Pass; 12] = [
+pub static PASSES: [Pass; 13] = [
     Pass {
         name: "computed_limits",
         kind: Kind::Analyzer,
@@ -119,6 +119,16 @@ pub static PASSES: [Pass; 12] = [
                  row for no rows.",
         upstream: Upstream::Links(&["https://github.com/apache/datafusion/issues/11748"]),
         rule: |()| Some(Rule::LogicalGuard(optimize::constant_having)),
+    },
+    Pass {
+        name: "column_equalities",
+        kind: Kind::Logical,
+        position: Position::Around("push_down_filter"),
+        nodes: Nodes::All,
+        reason: "The guarded pass takes an equality that is written in both directions, or with \
+                 both zeros, for a contradiction.",
+        upstream: Upstream::Links(&["https://github.com/apache/datafusion/pull/24763"]),
+        rule: |()| Some(Rule::LogicalGuard(optimize::column_equalities)),
     },
     Pass {
         name: "sums_of_sums",

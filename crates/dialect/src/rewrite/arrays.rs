@@ -4,7 +4,7 @@
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Array, Expr, Function, Subscript, UnaryOperator, Value,
 };
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::cast::{DIMENSIONS_MAX, too_many_dimensions};
 
 use super::build::{arguments_of, call};
@@ -40,7 +40,31 @@ fn check_dimensions(array: &Array) -> Result<()> {
         count += 1;
         inner = array.elem.first();
     }
-    if count > DIMENSIONS_MAX { Err(too_many_dimensions(count)) } else { Ok(()) }
+    if count > DIMENSIONS_MAX {
+        return Err(too_many_dimensions(count));
+    }
+    check_lengths(array)
+}
+
+/// Refuses constructors inside one constructor whose written lengths differ.
+fn check_lengths(array: &Array) -> Result<()> {
+    let inner = |item: &Expr| match item {
+        Expr::Array(inner) => Some(inner.elem.len()),
+        Expr::Cast { expr, .. } => match expr.as_ref() {
+            Expr::Array(inner) => Some(inner.elem.len()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut lengths = array.elem.iter().filter_map(inner);
+    let first = lengths.next();
+    if lengths.all(|length| Some(length) == first) {
+        return Ok(());
+    }
+    Err(Error::new(
+        SqlState::ARRAY_SUBSCRIPT_ERROR,
+        "multidimensional arrays must have array expressions with matching dimensions",
+    ))
 }
 
 fn name_of(function: &Function) -> Option<String> {

@@ -6,6 +6,7 @@
 //! travels as `{case: CASE … END}`, as numbers do (see [`integers`](super::integers)), and
 //! [`CaseResults`] casts its results before an operator is chosen for it.
 
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawDictionaryExpr};
@@ -48,21 +49,44 @@ impl ExprPlanner for CaseResults {
 }
 
 fn with_common_type(case: Case, schema: &DFSchema) -> PlanResult<Case> {
-    let results = || {
-        let results = case.when_then_expr.iter().map(|(_, result)| result);
-        results.chain(&case.else_expr).filter(|result| !is_unknown(result))
+    let Some(types) = types_of_results(&case, schema) else { return Ok(case) };
+    let takes_type = |target: &ArrowType| !target.is_decimal() || !has_number_without_digits(&case);
+    let case = match type_beside(&types).filter(takes_type) {
+        Some(target) => with_results(case, |result| match is_unknown(&result) {
+            true => typed(result, &target),
+            false => Ok(result),
+        })?,
+        None => case,
     };
-    let types = results().map(|result| result.get_type(schema));
-    let Ok(types) = types.collect::<PlanResult<Vec<_>>>() else { return Ok(case) };
+    let Some(types) = types_of_results(&case, schema) else { return Ok(case) };
     let common = common_type::of_numbers(&types).or_else(|| common_type::of_moments(&types));
-    let literals = type_beside(&types);
-    let settle = |result: Box<Planned>| -> PlanResult<Box<Planned>> {
-        match (is_unknown(&result), &common, &literals) {
-            (true, _, Some(target)) => typed(*result, target).map(Box::new),
-            (false, Some(target), _) => common_type::cast_to(*result, target, schema).map(Box::new),
-            _ => Ok(result),
-        }
-    };
+    match common {
+        Some(target) => with_results(case, |result| match is_unknown(&result) {
+            true => Ok(result),
+            false => common_type::cast_to(result, &target, schema),
+        }),
+        None => Ok(case),
+    }
+}
+
+/// True if a result is `'NaN'` or `'Infinity'`. Beside numerics, all literals stay texts then.
+fn has_number_without_digits(case: &Case) -> bool {
+    let mut results = case.when_then_expr.iter().map(|(_, result)| result).chain(&case.else_expr);
+    results.any(|result| {
+        matches!(result.as_ref(), Planned::Literal(ScalarValue::Utf8(Some(text)), None)
+            if common_type::is_without_digits(text))
+    })
+}
+
+/// The types of the results that have one; `None` if they cannot be found.
+fn types_of_results(case: &Case, schema: &DFSchema) -> Option<Vec<ArrowType>> {
+    let results = case.when_then_expr.iter().map(|(_, result)| result).chain(&case.else_expr);
+    let known = results.filter(|result| !is_unknown(result));
+    known.map(|result| result.get_type(schema).ok()).collect()
+}
+
+fn with_results(case: Case, settle: impl Fn(Planned) -> PlanResult<Planned>) -> PlanResult<Case> {
+    let settle = |result: Box<Planned>| settle(*result).map(Box::new);
     let Case { expr, when_then_expr, else_expr } = case;
     let when_then_expr = when_then_expr
         .into_iter()

@@ -60,6 +60,12 @@ fn unqualified(expr: &Expr) -> Expr {
     plain
 }
 
+/// The order that an aggregate of distinct values is written with, as in [`order_of`].
+pub(super) fn written_order_of(function: &Function) -> Option<(bool, bool)> {
+    orders(distinct(function)?).next()?;
+    order_of(function)
+}
+
 /// The order of an aggregate's distinct values: true if it is descending, and true if NULL comes
 /// first.
 pub(super) fn order_of(function: &Function) -> Option<(bool, bool)> {

@@ -35,6 +35,7 @@ mod populate;
 mod qualifiers;
 mod quantified;
 mod records;
+mod recursion;
 mod relations;
 mod results;
 mod rows;
@@ -116,6 +117,7 @@ impl VisitorMut for Rewrite<'_> {
         let respelled = wrapped
             .and_then(|()| limits::check_values(query))
             .and_then(|()| spelling::respell(query))
+            .and_then(|()| recursion::mark(query))
             .and_then(|()| windows::write_out(query));
         if let SetExpr::Values(rows) = query.body.as_mut() {
             values::agree(rows);

@@ -291,6 +291,9 @@ impl<'a> SelectNames<'a> {
                 }
             }
         }
+        if let Some(Distinct::Distinct) = select.distinct {
+            order_by_names(select, orders);
+        }
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
             let Some(alias) = self.alias(expr) else { continue };
@@ -329,6 +332,17 @@ impl<'a> SelectNames<'a> {
             }
             Expr::Identifier(_) => labels.is_empty(),
             _ => false,
+        }
+    }
+}
+
+/// `SELECT DISTINCT a % 2 AS p … ORDER BY a % 2` orders by `p`: DataFusion takes only names there.
+fn order_by_names(select: &Select, orders: &mut [OrderByExpr]) {
+    for item in &select.projection {
+        let SelectItem::ExprWithAlias { expr, alias } = item else { continue };
+        let is_plain = matches!(expr, Expr::Value(_) | Expr::Identifier(_));
+        for order in orders.iter_mut().filter(|order| !is_plain && order.expr == *expr) {
+            order.expr = Expr::Identifier(alias.clone());
         }
     }
 }

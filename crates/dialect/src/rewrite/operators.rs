@@ -56,7 +56,8 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
         Expr::Function(function) => {
             check_nulls(function)?;
             distinct_items::check_order(function)?;
-            list_aggregate(function)
+            distinct_array(function)
+                .or_else(|| list_aggregate(function))
                 .or_else(|| list_of_json(function))
                 .or_else(|| text_aggregate(function))
                 .or_else(|| object_aggregate(function))
@@ -118,6 +119,22 @@ fn check_nulls(function: &Function) -> Result<()> {
         return Err(Error::unsupported(format!("IGNORE NULLS or RESPECT NULLS for {name}")));
     }
     Ok(())
+}
+
+/// `array_agg(DISTINCT value ORDER BY value)`: an array of distinct values that is sorted later. As
+/// an aggregate it would share one order with all others of its query.
+fn distinct_array(function: &Function) -> Option<Expr> {
+    if normalized(function.name.0.last()?.as_ident()?) != "array_agg" {
+        return None;
+    }
+    let (descending, nulls_first) = distinct_items::written_order_of(function)?;
+    let unordered = Expr::Function(distinct_items::without_order(function));
+    Some(sorted_items(unordered, descending, nulls_first))
+}
+
+fn sorted_items(items: Expr, descending: bool, nulls_first: bool) -> Expr {
+    let direction = [descending, nulls_first].map(|is| Expr::value(Value::Boolean(is)));
+    call("array_sorted", [items].into_iter().chain(direction).collect())
 }
 
 /// `json_agg(value)`: the items of `array_agg(to_json(value))`. An array forgets which of its items
@@ -210,7 +227,13 @@ fn text_aggregate(function: &Function) -> Option<Expr> {
         }
         None => is_known,
     }));
-    let items = gathered(&known, value.clone())?;
+    let items = match distinct_items::written_order_of(&known) {
+        Some((descending, nulls_first)) => {
+            let unordered = distinct_items::without_order(&known);
+            sorted_items(gathered(&unordered, value.clone())?, descending, nulls_first)
+        }
+        None => gathered(&known, value.clone())?,
+    };
     Some(match differs {
         true => call("string_agg_pairs", vec![items, gathered(&known, separator.clone())?]),
         false => call("string_agg_items", vec![items, separator.clone()]),

@@ -24,7 +24,7 @@ const SET_FUNCTIONS: [(&str, &str); 13] = [
     ("json_array_elements_text", "json_elements_text"),
     ("json_object_keys", "json_keys"),
     ("jsonb_array_elements", "jsonb_elements"),
-    ("jsonb_array_elements_text", "json_elements_text"),
+    ("jsonb_array_elements_text", "jsonb_elements_text"),
     ("jsonb_object_keys", "jsonb_keys"),
     ("jsonb_path_query", "jsonb_path_items"),
     ("regexp_matches", "regexp_all_matches"),
@@ -247,8 +247,13 @@ fn single_row(factor: &mut TableFactor) -> Result<()> {
     let depends = values.iter().any(|value| has_column(value));
     let values = values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let rows = match function.as_str() {
-        "json_to_record" | "jsonb_to_record" => format!("SELECT {values} AS \"__row\""),
-        "json_to_recordset" | "jsonb_to_recordset" => {
+        "json_to_record" => format!("SELECT {values} AS \"__row\""),
+        // Texts of nested values are written as `jsonb` writes them.
+        "jsonb_to_record" => format!("SELECT CAST({values} AS jsonb) AS \"__row\""),
+        "jsonb_to_recordset" => {
+            format!("SELECT unnest(jsonb_elements({values})) AS \"__row\"")
+        }
+        "json_to_recordset" => {
             format!("SELECT unnest(json_elements({values})) AS \"__row\"")
         }
         _ => {

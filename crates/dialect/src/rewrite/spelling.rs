@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Distinct, Expr, Function, GroupByExpr, LimitClause, OrderBy, OrderByKind,
-    Query, Select, SelectItem, SetExpr, UnaryOperator, Value,
+    Query, Select, SelectItem, SetExpr, UnaryOperator, Value, Visit,
 };
 use thalweg_functions::WITH_TIES;
 use thalweg_types::{Error, Result, SqlState};
@@ -101,7 +101,11 @@ pub(super) fn check_windows(select: &Select) -> Result<()> {
 /// in `GROUPING SETS (CUBE (a, b), c)`, which the parser takes for calls of functions.
 pub(super) fn expand_sets(select: &mut Select) {
     let GroupByExpr::Expressions(keys, _) = &mut select.group_by else { return };
-    let has_lists = |items: &[Vec<Expr>]| items.iter().any(|item| item.len() != 1);
+    // DataFusion would make two columns of one name of a repeated item.
+    let has_lists = |items: &[Vec<Expr>]| {
+        let repeats = |(place, item)| items[..place].contains(item);
+        items.iter().any(|item| item.len() != 1) || items.iter().enumerate().any(repeats)
+    };
     for key in keys {
         match key {
             Expr::GroupingSets(sets) => {
@@ -163,7 +167,8 @@ fn cube(items: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
     (0..1 << items.len()).map(set).collect()
 }
 
-/// `GROUP BY ()` makes one group of all rows, even if there are none.
+/// `GROUP BY ()` makes one group of all rows, even if there are none, and so does HAVING without
+/// GROUP BY.
 pub(super) fn group_once(select: &mut Select) {
     let GroupByExpr::Expressions(keys, modifiers) = &mut select.group_by else { return };
     let before = keys.len();
@@ -177,7 +182,11 @@ pub(super) fn group_once(select: &mut Select) {
         *keys = std::mem::take(keys).into_iter().flat_map(members).collect();
         return;
     }
-    if before == keys.len() || !keys.is_empty() || !modifiers.is_empty() {
+    let is_without_groups = keys.is_empty() && modifiers.is_empty();
+    // A call may be an aggregate, which makes one group already.
+    let takes_one_group = before != keys.len()
+        || (select.having.is_some() && !calls(&select.having) && !calls(&select.projection));
+    if !is_without_groups || !takes_one_group {
         return;
     }
     let rows = call("count", vec![Expr::value(Value::Number("1".to_owned(), false))]);
@@ -187,6 +196,14 @@ pub(super) fn group_once(select: &mut Select) {
         Some(having) => binary(Expr::Nested(Box::new(having)), BinaryOperator::And, always),
         None => always,
     });
+}
+
+fn calls(part: &impl Visit) -> bool {
+    let is_call = |expr: &Expr| match expr {
+        Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    own_expressions::look_at(part, is_call).is_break()
 }
 
 /// `DISTINCT ON (1)` means the first output column.

@@ -108,8 +108,16 @@ fn typed(literal: Expr, shown: &Shown) -> Expr {
         Shown::Integer => cast(literal, DataType::Integer(None)),
         Shown::Bigint => cast(literal, DataType::BigInt(None)),
         Shown::Numeric => call("numeric", vec![literal]),
+        // A literal keeps its own digits.
+        Shown::Named(data_type) if is_numeric(data_type) && literal_text(&literal).is_some() => {
+            call("numeric", vec![literal])
+        }
         Shown::Named(data_type) | Shown::Float(data_type) => cast(literal, data_type.clone()),
     }
+}
+
+fn is_numeric(data_type: &DataType) -> bool {
+    matches!(column_type(data_type), Ok(ColumnType::Decimal { .. }))
 }
 
 fn is_real(data_type: &DataType) -> bool {

@@ -23,7 +23,11 @@ pub(super) fn keep(
         return Ok(chunks);
     }
     let Some(predicate) = predicate(filter, schema) else { return Ok(chunks) };
-    let unpruned = predicate.prune(&Zones { chunks: &chunks, schema })?;
+    // A zone may hold a value of a deleted row, for which the predicate fails: then zones cannot
+    // decide. A row for which the filter itself fails is still read, and fails.
+    let Ok(unpruned) = predicate.prune(&Zones { chunks: &chunks, schema }) else {
+        return Ok(chunks);
+    };
     debug_assert_eq!(unpruned.len(), chunks.len());
     Ok(chunks.into_iter().zip(unpruned).filter_map(|(chunk, keep)| keep.then_some(chunk)).collect())
 }

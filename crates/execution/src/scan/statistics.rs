@@ -124,12 +124,24 @@ fn column_statistics(state: &TableState, index: usize, is_filtered: bool) -> Col
         if let (Some(min), Some(max)) = (scalar(&min), scalar(&max))
             && !min.is_null()
             && !max.is_null()
+            && !is_infinite(&min)
+            && !is_infinite(&max)
         {
             statistics.min_value = precision(min, is_exact);
             statistics.max_value = precision(max, is_exact);
         }
     }
     statistics
+}
+
+/// True for infinite days and moments, also of deleted rows. DataFusion fails to convert them to
+/// other types while it combines bounds with a filter.
+fn is_infinite(bound: &ScalarValue) -> bool {
+    match bound {
+        ScalarValue::Date32(Some(day)) => matches!(*day, i32::MIN | i32::MAX),
+        ScalarValue::TimestampMicrosecond(Some(at), _) => matches!(*at, i64::MIN | i64::MAX),
+        _ => false,
+    }
 }
 
 /// Types whose bounds in a chunk are computed in tens of microseconds.

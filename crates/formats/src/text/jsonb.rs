@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::json_depth::Nesting;
 use super::parse;
-use thalweg_types::Result;
+use thalweg_types::{Error, Result, SqlState};
 
 /// Numbers whose exponents would need more digits than this stay as they are.
 const EXPONENT_MAX: i32 = 1_000;
@@ -26,12 +26,55 @@ pub fn jsonb(text: &str) -> Result<String> {
 /// If the text is not JSON; errors of `allow`.
 pub fn jsonb_within(text: &str, allow: impl Fn(usize) -> Result<()>) -> Result<String> {
     parse::json(text)?;
+    check_escapes(text)?;
     let layout = Layout::of(text, &allow)?;
     allow(layout.bytes)?;
     let out = String::with_capacity(layout.bytes);
     let allowed = layout.bytes;
     let writer = Writer { text, layout, frames: Vec::new(), out, allowed };
     writer.written(&allow)
+}
+
+/// Refuses escapes of characters that no text has: U+0000, and halves of surrogate pairs.
+fn check_escapes(text: &str) -> Result<()> {
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        rest = &rest[at + 1..];
+        let Some(unit) = escaped_unit(rest) else {
+            rest = rest.get(1..).unwrap_or_default();
+            continue;
+        };
+        rest = &rest[5..];
+        match unit {
+            0 => {
+                let error_text = "unsupported Unicode escape sequence";
+                return Err(Error::new(SqlState::UNTRANSLATABLE_CHARACTER, error_text)
+                    .with_detail("\\u0000 cannot be converted to text."));
+            }
+            0xD800..=0xDBFF => {
+                let low = rest.strip_prefix('\\').and_then(escaped_unit);
+                if !low.is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) {
+                    return Err(half_pair("Unicode low surrogate must follow a high surrogate."));
+                }
+                rest = &rest[6..];
+            }
+            0xDC00..=0xDFFF => {
+                return Err(half_pair("Unicode low surrogate must follow a high surrogate."));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The code unit of `uXXXX` at the beginning of a text.
+fn escaped_unit(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix('u')?.get(..4)?, 16).ok()
+}
+
+fn half_pair(detail: &str) -> Error {
+    let error_text = "invalid input syntax for type json";
+    Error::new(SqlState::INVALID_TEXT_REPRESENTATION, error_text).with_detail(detail)
 }
 
 /// Places of members are checked against the memory whenever so many more are known.

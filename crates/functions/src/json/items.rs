@@ -28,6 +28,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         list_of("json_elements_text", text_item(), |columns| {
             lists(&columns[0], text_item(), |text| Ok(as_text(elements(text)?)))
         }),
+        list_of("jsonb_elements_text", text_item(), |columns| {
+            lists(&columns[0], text_item(), |text| Ok(as_text(elements(&jsonb(text)?)?)))
+        }),
         list_of("json_keys", text_item(), |columns| {
             lists(&columns[0], text_item(), |text| keys("json_object_keys", text))
         }),

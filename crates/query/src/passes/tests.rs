@@ -38,7 +38,7 @@ const TABLES: [&str; 16] = [
 const LINES_MAX: usize = 24;
 
 /// A statement for each pass, whose plan differs without the pass.
-const STATEMENTS: [(&str, &str); 24] = [
+const STATEMENTS: [(&str, &str); 25] = [
     ("computed_limits", "SELECT a FROM t ORDER BY a LIMIT (SELECT min(a) FROM u)"),
     ("union_types", "SELECT a FROM t UNION ALL SELECT '1'"),
     ("unknown_literals", "SELECT b FROM t WHERE b = 'x'"),
@@ -50,6 +50,7 @@ const STATEMENTS: [(&str, &str); 24] = [
     ("compare_days", "SELECT a FROM t WHERE d <= date '1998-12-01' - interval '90 days'"),
     ("many_joins", "SELECT 1 FROM v v0, …, v v102 WHERE v0.a = v102.a"),
     ("constant_having", "SELECT count(*) FROM t HAVING (SELECT max(a) > 3 FROM u)"),
+    ("column_equalities", "SELECT a FROM t WHERE c = 'c3' AND 'c3' = c"),
     ("sums_of_sums", "SELECT b FROM t GROUP BY b HAVING count(DISTINCT a) > 1 AND sum(n) > 3"),
     ("registered_names", "SELECT a::regclass::text FROM t"),
     (

@@ -200,6 +200,7 @@ mod tests {
             primary_key: Some(key),
             unique: Vec::new(),
             checks: Vec::new(),
+            foreign_keys: Vec::new(),
             indexes: Vec::new(),
             shard_key: None,
             next_column_id: 0,

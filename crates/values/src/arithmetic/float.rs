@@ -13,6 +13,7 @@ use datafusion::physical_expr_common::datum::apply;
 
 use super::integer::division_by_zero;
 use crate::errors::external;
+use crate::scalar_function::has_unplanned_null;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FloatDivision {
@@ -53,6 +54,13 @@ impl ScalarUDFImpl for FloatDivision {
         let [left, right] = args.args.as_slice() else {
             return exec_err!("float_divide takes two operands");
         };
+        let types = (left.data_type(), right.data_type());
+        if types.0 != types.1 || !types.0.is_floating() {
+            return match has_unplanned_null(&args.args) {
+                true => ScalarValue::try_from(args.return_type()).map(ColumnarValue::Scalar),
+                false => exec_err!("float_divide does not take {} and {}", types.0, types.1),
+            };
+        }
         let divisor = match right {
             ColumnarValue::Array(array) => array.clone(),
             ColumnarValue::Scalar(scalar) => scalar.to_array()?,
@@ -123,6 +131,8 @@ impl ScalarUDFImpl for FloatNegation {
                             |value| if value.is_nan() { value } else { -value },
                         ))
                     }
+                    // The planner evaluates a call with a column of NULLs that has no type.
+                    ArrowType::Null => Arc::clone(array),
                     _ => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(
                         |value| if value.is_nan() { value } else { -value },
                     )),

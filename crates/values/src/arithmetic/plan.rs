@@ -172,14 +172,16 @@ fn typed(
             };
             (plain(left, first), plain(cast(right, target), kind))
         }
-        (known, Kind::Unknown) if known.is_number() && known != Kind::Decimal => {
-            (plain(left, first), plain(cast(right, left_type), known))
+        (known, Kind::Unknown) if known.is_number() => {
+            let own = type_of_literal(&right, &left_type);
+            (plain(left, first), plain(cast(right, own), known))
         }
         (Kind::Unknown, known) if known.is_temporal() && operator == Operator::Minus => {
             (plain(cast(left, right_type), known), plain(right, second))
         }
-        (Kind::Unknown, known) if known.is_number() && known != Kind::Decimal => {
-            (plain(cast(left, right_type), known), plain(right, second))
+        (Kind::Unknown, known) if known.is_number() => {
+            let own = type_of_literal(&left, &right_type);
+            (plain(cast(left, own), known), plain(right, second))
         }
         _ => (plain(left, first), plain(right, second)),
     }
@@ -203,6 +205,14 @@ fn moved(
         _ => return Err(Box::new((left, right))),
     };
     Ok(temporal::later_moment().call(arguments))
+}
+
+/// The type of a literal in quotes beside a number: see [`common_type::of_literal`].
+fn type_of_literal(literal: &Expr, beside: &ArrowType) -> ArrowType {
+    match literal {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => common_type::of_literal(text, beside),
+        _ => beside.clone(),
+    }
 }
 
 /// The operator on operands of these kinds; returns the operands if DataFusion's own operator is

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, PrimitiveArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType as ArrowType, Date32Type, Field, Float64Type, Int32Type,
     Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, Time64MicrosecondType,
@@ -15,7 +15,7 @@ use crate::calendar::{
     Civil, MICROS_PER_DAY, MICROS_PER_SECOND, days_in_month, is_infinite, is_infinite_day,
 };
 use crate::cast::{Manner, convert, stored_micros};
-use crate::scalar_function::{Compute, Function};
+use crate::scalar_function::{Compute, Function, planned_numbers};
 use crate::types::arrow_type;
 use crate::zone::{Zone, session_zone};
 
@@ -116,8 +116,8 @@ where
     B: ArrowPrimitiveType,
     C: ArrowPrimitiveType,
 {
-    let (left, right) = (columns[0].as_primitive::<A>(), columns[1].as_primitive::<B>());
-    let computed = left.iter().zip(right).map(|pair| match pair {
+    let (left, right) = (planned_numbers::<A>(&columns[0])?, planned_numbers::<B>(&columns[1])?);
+    let computed = left.iter().zip(&right).map(|pair| match pair {
         (Some(left), Some(right)) => compute(left, right).map(Some),
         _ => Ok(None),
     });

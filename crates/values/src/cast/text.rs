@@ -19,6 +19,7 @@ use super::{Manner, is_text, list, number, output};
 use crate::calendar::{self, Moment, Refusal};
 use crate::canonical_json::jsonb_column;
 use crate::errors::invalid_text;
+use crate::types;
 
 /// Text of any Arrow kind, or values that are written as text, into `text`, `uuid` or `json`.
 pub(super) fn to_textual(
@@ -106,6 +107,50 @@ fn limited(values: &StringViewArray, most: usize, manner: Manner) -> Result<Arra
     };
     let texts = values.iter().map(|text| text.map(cut).transpose());
     Ok(Arc::new(texts.collect::<Result<StringViewArray>>()?))
+}
+
+/// True for types that `jsonb` is cast to by its scalar value.
+pub(super) fn takes_json_scalar(to: &DataType) -> bool {
+    matches!(
+        to,
+        DataType::Boolean
+            | DataType::Int2
+            | DataType::Int4
+            | DataType::Int8
+            | DataType::Float4
+            | DataType::Float8
+            | DataType::Decimal { .. }
+    )
+}
+
+/// Scalars of `jsonb` as booleans or numbers. Numbers are rounded as numerics are.
+pub(super) fn of_json_scalars(
+    array: &ArrayRef,
+    to: &DataType,
+    target: &ArrowType,
+) -> Result<ArrayRef> {
+    let wanted = if *to == DataType::Boolean { "boolean" } else { "numeric" };
+    for text in array.as_string_view().iter().flatten() {
+        let given = match text.trim_start().as_bytes().first() {
+            Some(b'{') => "object",
+            Some(b'[') => "array",
+            Some(b'"') => "string",
+            Some(b't' | b'f') => "boolean",
+            Some(b'n') => "null",
+            _ => "numeric",
+        };
+        if given != wanted {
+            let message = format!("cannot cast jsonb {given} to type {to}");
+            return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
+        }
+    }
+    if !matches!(to, DataType::Int2 | DataType::Int4 | DataType::Int8) {
+        return parse_into(array, to, target, Manner::Explicit);
+    }
+    let numeric = ArrowType::Decimal128(38, 10);
+    let numbers = parse_into(array, &types::from_arrow(&numeric)?, &numeric, Manner::Explicit)?;
+    let integers = number::to_integer(&numbers, to, Manner::Explicit)?;
+    integers.ok_or_else(|| Error::internal("numerics have integers"))
 }
 
 /// Reads values of a type that is not stored as text.
