@@ -75,7 +75,7 @@ fn add_to_moments(columns: &[ArrayRef]) -> Result<ArrayRef> {
             sum.ok_or_else(|| out_of_range("timestamp"))
         },
     )?;
-    let sums = sums.as_primitive::<TimestampMicrosecondType>().clone();
+    let sums = planned_numbers::<TimestampMicrosecondType>(&sums)?;
     Ok(Arc::new(sums.with_data_type(arrow_type(&DataType::Timestamptz))))
 }
 
