@@ -26,7 +26,8 @@ def connected():
 
 
 def rows(sql):
-    return sql.execute("SELECT city, temperature, clouds, time FROM weather ORDER BY city").fetchall()
+    query = "SELECT city, temperature, clouds, time FROM weather ORDER BY city"
+    return sql.execute(query).fetchall()
 
 
 @check
@@ -41,7 +42,8 @@ def the_server_is_healthy(connection):
 def points_become_rows(connection):
     client, sql = connection
     points = [
-        Point("weather").tag("city", "Oslo").field("temperature", 3.5).field("clouds", 7).time(TIME),
+        Point("weather").tag("city", "Oslo").field("temperature", 3.5).field("clouds", 7)
+        .time(TIME),
         Point("weather").tag("city", "a, b=c").field("temperature", -1.0).field("sky", 'so "blue"')
         .time(TIME, WritePrecision.US),
     ]

@@ -1,8 +1,8 @@
 //! Limits on copies: some rewrites repeat an operand of a statement.
 //!
-//! `(a, b) < (x, y)` repeats `a` and `x`. Such forms inside each other grow exponentially with their
-//! depth, so the number of expressions that a statement is rewritten to is bounded by the number
-//! that it was written with. An operand that has another value each time cannot be repeated.
+//! `(a, b) < (x, y)` repeats `a` and `x`. Such forms inside each other grow exponentially with
+//! their depth, so the number of expressions that a statement is rewritten to is bounded by the
+//! number that it was written with. An operand that has another value each time cannot be repeated.
 
 use std::ops::ControlFlow;
 

@@ -161,10 +161,8 @@ fn chain(like: &Expr, patterns: Vec<Expr>, operator: BinaryOperator) -> Result<O
         }
         one
     };
-    let chained = patterns
-        .into_iter()
-        .map(one)
-        .reduce(|left, right| binary(left, operator.clone(), right));
+    let chained =
+        patterns.into_iter().map(one).reduce(|left, right| binary(left, operator.clone(), right));
     Ok(chained.map(|chained| Expr::Nested(Box::new(chained))))
 }
 

@@ -76,7 +76,16 @@ async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<()> {
     for (child, key) in catalog.references_to(removed.table) {
         let action = removed.action(key);
         match action {
-            ReferentialAction::NoAction => continue,
+            // Constraints take effect in the order of their creation, as in PostgreSQL: a row that
+            // a later one would delete still counts.
+            ReferentialAction::NoAction => {
+                let child = &child.schema;
+                execution.names.with(|t| match t.is_deferred(child.id, key) {
+                    true => Ok(()),
+                    false => t.check_unreferenced(removed, (child, key), true),
+                })?;
+                continue;
+            }
             ReferentialAction::Restrict => {
                 let checked = (&child.schema, key);
                 execution.names.with(|t| t.check_unreferenced(removed, checked, false))?;

@@ -1,7 +1,9 @@
 //! Statements about the session itself: prepared statements, cursors, `DISCARD`.
 
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{CloseCursor, Declare, DiscardObject, Expr, Ident, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CloseCursor, Declare, DiscardObject, Expr, Ident, Statement,
+};
 use thalweg_dialect::parse::{Parsed, is_move};
 use thalweg_types::{DataType, Result};
 use thalweg_values::types::column_type;

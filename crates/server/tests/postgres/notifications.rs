@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use thalweg_server::Server;
 
-use crate::support::{
-    EVE, Raw, Reply, bind_values, execute, parse, query, server, summary, sync,
-};
+use crate::support::{EVE, Raw, Reply, bind_values, execute, parse, query, server, summary, sync};
 
 /// A hang limit: no message takes so long.
 const LONG: Duration = Duration::from_secs(60);
