@@ -4,7 +4,7 @@ mod string_agg;
 
 use std::sync::{Arc, LazyLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::logical_expr::{Expr, ScalarUDF, TypeSignature};
@@ -59,6 +59,10 @@ pub fn is_concatenation(function: &Arc<ScalarUDF>) -> bool {
 }
 
 fn concatenate(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    // The planner evaluates conditions with columns of NULLs that have no type.
+    if let Some(nulls) = columns.iter().find(|column| *column.data_type() == ArrowType::Null) {
+        return Ok(new_null_array(&TEXT, nulls.len()));
+    }
     let texts: Vec<&StringViewArray> = columns.iter().map(|text| text.as_string_view()).collect();
     let rows = texts.first().map_or(0, |text| text.len());
     let mut made = BoundedTexts::default();

@@ -26,7 +26,8 @@ fn takes_any(signature: &TypeSignature, count: usize) -> bool {
 
 /// The text of the panic of a call, if there is one.
 fn panic_of(function: &ScalarUDF, count: usize) -> Option<String> {
-    let fields = vec![Arc::new(Field::new("", ArrowType::Null, true)); count];
+    let field = Arc::new(Field::new("", ArrowType::Null, true));
+    let fields: Vec<_> = std::iter::repeat_n(field, count).collect();
     let constants: Vec<Option<&ScalarValue>> = vec![None; count];
     let call = || {
         let arguments = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &constants };

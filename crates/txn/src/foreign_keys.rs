@@ -42,12 +42,12 @@ pub(crate) struct RecentReferences {
 
 impl RecentReferences {
     fn note(&mut self, key: (TableId, u32), lsn: Lsn) {
-        self.recent.insert(key, lsn);
-        if self.recent.len() >= KEYS_MAX {
+        if self.recent.len() >= KEYS_MAX && !self.recent.contains_key(&key) {
             let forgotten = std::mem::replace(&mut self.older, std::mem::take(&mut self.recent));
             let last = forgotten.into_values().max();
             self.floor = last.map_or(self.floor, |last| self.floor.max(last));
         }
+        self.recent.insert(key, lsn);
     }
 
     /// The last group that may have referred to a key.

@@ -67,6 +67,7 @@ fn rows_by_key_need_the_rows_that_they_refer_to() {
     let written = write(&engine, vec![remove(&engine, 1, &[(0, 1)])], Failing::LeaveOut).unwrap();
     assert_eq!(written.failures[0].error.state(), SqlState::FEATURE_NOT_SUPPORTED);
     engine.close().unwrap();
+    drop(engine);
     let engine = Engine::open(env, options()).unwrap();
     let written = write(
         &engine,

@@ -355,9 +355,9 @@ async fn transfers_of_eight_clients_all_succeed() {
     assert_eq!(answer(&mut session, sql).await, Answer::Rows(vec![expected]));
 }
 
-/// Another client changes a row of the statement between any two steps of it. The statement takes
-/// row locks after some lost conflicts, instead of an error.
-async fn assert_succeeds_beside_updates(sql: &str, changed: u64) {
+/// Another client changes a row of the statement again and again: after so many steps of it. The
+/// statement takes row locks after some lost conflicts, instead of an error.
+async fn assert_succeeds_beside_updates(sql: &str, changed: u64, steps: usize) {
     let database = Database::builder().threads(2).open().unwrap();
     let (mut one, mut other) = (Client::new(&database), Client::new(&database));
     for sql in TABLE.iter().chain(&["CREATE TABLE u (id bigint PRIMARY KEY, v integer)"]) {
@@ -365,17 +365,19 @@ async fn assert_succeeds_beside_updates(sql: &str, changed: u64) {
     }
     let mut session = one.idle.take().expect("no statement runs");
     let mut running = std::pin::pin!(answer(&mut session, sql));
-    let mut updates = 0;
+    let (mut updates, mut polls) = (0, 0);
     let outcome = loop {
         if let std::task::Poll::Ready(outcome) = futures::poll!(&mut running) {
             break outcome;
         }
-        if other.idle.is_some() {
-            other.start(&database, "UPDATE t SET v = v + 1 WHERE id = 1").await;
-        } else {
+        polls += 1;
+        assert!(polls < POLLS_MAX, "the statement hangs");
+        if other.idle.is_none() {
             other.go_on(&database).await;
+        } else if polls % steps == 0 {
+            other.start(&database, "UPDATE t SET v = v + 1 WHERE id = 1").await;
+            updates += 1;
         }
-        updates += 1;
         tokio::task::yield_now().await;
     };
     assert_eq!(outcome, Answer::Count(changed), "after {updates} updates");
@@ -384,9 +386,9 @@ async fn assert_succeeds_beside_updates(sql: &str, changed: u64) {
 
 #[tokio::test]
 async fn statements_outside_of_blocks_lock_after_lost_conflicts() {
-    assert_succeeds_beside_updates("UPDATE t SET v = v + 100 WHERE id <= 3", 3).await;
+    assert_succeeds_beside_updates("UPDATE t SET v = v + 100 WHERE id <= 3", 3, 1).await;
     // Rows that are staged in the log allow fewer tries.
     let staging = "WITH c AS (UPDATE t SET v = v + 100) \
                    INSERT INTO u SELECT g, 0 FROM generate_series(1, 70000) s(g)";
-    assert_succeeds_beside_updates(staging, 70_000).await;
+    assert_succeeds_beside_updates(staging, 70_000, 1_000).await;
 }
