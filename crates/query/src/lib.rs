@@ -41,7 +41,6 @@ mod sequences;
 mod server_context;
 mod session;
 mod statement;
-mod temporary_file;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -63,7 +62,6 @@ pub use records::{
 pub use scram::ScramVerifier;
 pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
 pub use session::{Route, Session, Statement, TransactionStatus};
-pub use temporary_file::TemporaryFile;
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
     AcknowledgeRows, BOOTSTRAP_ROLE, Durability, DurablePosition, Failing, KeyedChange, KeyedRows,

@@ -1,12 +1,10 @@
 //! JSON lines: an object on each line, a column for each key.
 
-mod array;
 mod decoder;
 mod infer;
 mod object;
 mod write;
 
-pub use array::JsonArraySplitter;
-pub use decoder::{JsonDecoder, json_keys};
+pub use decoder::JsonDecoder;
 pub(crate) use infer::infer;
 pub(crate) use write::JsonWriter;

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use thalweg_server::{
-    AuthSection, IngestConfig, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, TlsConfig,
-};
+use thalweg_server::{AuthSection, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, TlsConfig};
 
 use crate::config::units::{Size, Span};
 
@@ -21,7 +19,6 @@ pub struct Settings {
     pub auth: AuthSection,
     pub tls: TlsConfig,
     pub limits: LimitsConfig,
-    pub ingest: IngestConfig,
     pub log: LogConfig,
     pub otlp: OtlpConfig,
     pub cluster: ClusterSettings,
