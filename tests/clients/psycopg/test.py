@@ -387,8 +387,19 @@ def types_are_looked_up_in_the_catalog(connection):
 
 
 @check
+def notifications_arrive(connection):
+    connection.execute("LISTEN news")
+    with psycopg.connect(autocommit=True) as other:
+        other.execute("SELECT pg_notify('news', 'first')")
+        other.execute("NOTIFY news, 'second'")
+    heard = [notify.payload for notify in connection.notifies(timeout=30, stop_after=2)]
+    equal(heard, ["first", "second"])
+    connection.execute("UNLISTEN *")
+
+
+@check
 def what_is_not_there_is_refused(connection):
-    for sql in ("LISTEN news", "PREPARE TRANSACTION 'later'"):
+    for sql in ("PREPARE TRANSACTION 'later'",):
         try:
             connection.execute(sql)
             raise AssertionError(f"{sql} was taken")
