@@ -110,7 +110,7 @@ fn guarded(inner: Arc<ScalarUDF>, times: usize) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(SizeChecked { inner, times, kind: Kind::OfArguments }))
 }
 
-/// What the size of a result depends on.
+/// Arguments on which the size of a result depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     OfArguments,

@@ -11,7 +11,7 @@ pub fn session_zone() -> Zone {
     current_zone().unwrap_or(Zone::UTC)
 }
 
-/// What the clocks of a zone show at a moment. Both in microseconds since 1970.
+/// The time that the clocks of a zone show at a moment. Both in microseconds since 1970.
 ///
 /// # Errors
 /// 22008 if that is out of range.

@@ -154,7 +154,7 @@ pub(super) struct WindowArrays {
 }
 
 impl WindowArrays {
-    /// The same operator over another input with the same columns.
+    /// A copy of the operator over another input with the same columns.
     pub(super) fn over(&self, input: Plan) -> Result<Plan> {
         Ok(Arc::new(WindowArrays {
             input,

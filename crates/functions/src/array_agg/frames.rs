@@ -27,7 +27,7 @@ struct Recording {
     ranges: Vec<Range<usize>>,
 }
 
-/// Whether this thread records frames.
+/// True while this thread records frames.
 pub(super) fn is_recording() -> bool {
     RECORDING.with_borrow(Option::is_some)
 }

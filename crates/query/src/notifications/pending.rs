@@ -11,7 +11,7 @@ use super::{CHANNELS_MAX, Channels, Inbox, Notification, check};
 /// Maximum size of the messages of one transaction, in bytes.
 const PENDING_BYTES_MAX: usize = 64 << 20;
 
-/// What a session listens to, and what its transaction asked for. Functions of a statement share it
+/// Channels of a session, and the requests of its transaction. Functions of a statement share it
 /// with the session.
 pub(crate) struct SessionNotifications {
     channels: Arc<Channels>,

@@ -288,11 +288,11 @@ fn same_rows(one: &[ArrayRef], other: &[ArrayRef]) -> Result<Vec<bool>> {
 /// The constraints that [`Transaction::check_removed_keys`] checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstraintTime {
-    /// Those that the end of a statement checks.
+    /// Constraints that the end of a statement checks.
     Statement,
     /// All: the statement is a transaction of its own.
     Whole,
-    /// Those that may have been deferred.
+    /// Constraints that may have been deferred.
     Commit,
 }
 
