@@ -57,6 +57,31 @@ impl GroupValues {
         Ok(self.pieces.first().cloned())
     }
 
+    /// All values in memory that they share with the pieces, which are left without any; `None` if
+    /// there are none.
+    ///
+    /// # Errors
+    /// If they are too many for one array.
+    pub(super) fn take(&mut self) -> Result<Option<ArrayRef>, ArrowError> {
+        let pieces = std::mem::take(self).pieces;
+        let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
+        if pieces.is_empty() { Ok(None) } else { concat(&pieces).map(Some) }
+    }
+
+    /// Adds values that are in memory of their own, which few others share. They are copied if they
+    /// hold on to much more.
+    ///
+    /// # Errors
+    /// As those of [`Self::push`].
+    pub(super) fn push_own(&mut self, values: ArrayRef) -> Result<(), ArrowError> {
+        if holds_more(&values) {
+            return self.push(&values);
+        }
+        self.bytes += size_of_piece(&values);
+        self.pieces.push(values);
+        Ok(())
+    }
+
     /// Bytes of all values, without looking at them.
     pub(super) fn size(&self) -> usize {
         self.pieces.capacity() * size_of::<ArrayRef>() + self.bytes
@@ -88,6 +113,24 @@ impl GroupValues {
 
 fn size_of_piece(piece: &ArrayRef) -> usize {
     ARRAY_BYTES + piece.get_buffer_memory_size()
+}
+
+/// True if less than three quarters of the bytes of an array's buffers belong to its values.
+fn holds_more(values: &ArrayRef) -> bool {
+    let (used, buffers) = match values.data_type() {
+        ArrowType::Utf8View => {
+            let texts = values.as_string_view();
+            (texts.total_buffer_bytes_used(), texts.data_buffers())
+        }
+        ArrowType::BinaryView => {
+            let bytes = values.as_binary_view();
+            (bytes.total_buffer_bytes_used(), bytes.data_buffers())
+        }
+        // Others do not share what they hold.
+        _ => return false,
+    };
+    let held: usize = buffers.iter().map(|buffer| buffer.capacity()).sum();
+    used < held / 4 * 3
 }
 
 /// A copy of the values in memory of its own, with one buffer for texts.
@@ -168,5 +211,28 @@ mod tests {
         let expected: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
         assert_eq!(&numbers.all().unwrap().unwrap(), &expected);
         assert!(numbers.size() < 64 << 10, "{}", numbers.size());
+    }
+
+    #[test]
+    fn values_that_are_put_back_are_copied_only_if_they_hold_much_more() {
+        let mut pieces = GroupValues::default();
+        for at in 0..4 {
+            pieces.push(&texts(at * 1_000, 1_000)).unwrap();
+        }
+        let before = pieces.size();
+        let all = pieces.take().unwrap().unwrap();
+        assert!(pieces.take().unwrap().is_none() && pieces.size() < 1_000);
+        pieces.push_own(all.slice(0, 3_500)).unwrap();
+        let shared = |own: &ArrayRef, other: &ArrayRef| {
+            let of = |texts: &ArrayRef| texts.as_string_view().data_buffers()[0].as_ptr();
+            of(own) == of(other)
+        };
+        assert!(shared(&pieces.pieces[0], &all));
+        assert!(pieces.size() <= before);
+        let some = pieces.take().unwrap().unwrap().slice(0, 1_000);
+        pieces.push_own(some).unwrap();
+        assert!(!shared(&pieces.pieces[0], &all));
+        assert!(pieces.size() < before / 3);
+        assert_eq!(&pieces.all().unwrap().unwrap(), &texts(0, 1_000));
     }
 }

@@ -65,23 +65,25 @@ impl DistinctValues {
         Ok(())
     }
 
-    /// The distinct values in ascending order, NULL last.
-    fn drop_duplicates(&mut self) -> PlanResult<Option<ArrayRef>> {
+    /// Sorts the values in ascending order, NULL last, and drops duplicates.
+    fn drop_duplicates(&mut self) -> PlanResult<()> {
         // Many groups are evaluated one after the other.
         check_cancelled().map_err(external)?;
-        let Some(values) = self.values.all()? else { return Ok(None) };
-        if self.distinct < self.count {
-            let options = SortOptions { descending: false, nulls_first: false };
-            let sorted = take(&values, &sort_to_indices(&values, Some(options), None)?, None)?;
-            let runs = partition(std::slice::from_ref(&sorted))?.ranges();
-            let first: UInt32Array = runs.iter().map(|run| run.start as u32).collect();
-            let distinct = take(&sorted, &first, None)?;
-            self.values = GroupValues::default();
-            self.values.push(&distinct)?;
-            self.count = distinct.len();
-            self.distinct = distinct.len();
+        if self.distinct == self.count {
+            return Ok(());
         }
-        Ok(self.values.all()?)
+        let Some(values) = self.values.take()? else { return Ok(()) };
+        // Texts stay where they are, and each step below only makes views of them.
+        let options = SortOptions { descending: false, nulls_first: false };
+        let sorted = take(&values, &sort_to_indices(&values, Some(options), None)?, None)?;
+        drop(values);
+        let runs = partition(std::slice::from_ref(&sorted))?.ranges();
+        let first: UInt32Array = runs.iter().map(|run| run.start as u32).collect();
+        let distinct = take(&sorted, &first, None)?;
+        drop(sorted);
+        self.count = distinct.len();
+        self.distinct = distinct.len();
+        Ok(self.values.push_own(distinct)?)
     }
 }
 
@@ -102,7 +104,8 @@ impl Accumulator for DistinctValues {
     }
 
     fn evaluate(&mut self) -> PlanResult<ScalarValue> {
-        Ok(match self.drop_duplicates()? {
+        self.drop_duplicates()?;
+        Ok(match self.values.all()? {
             Some(values) => SingleRowListArrayBuilder::new(values).build_list_scalar(),
             None => ScalarValue::new_null_list(self.item.clone(), true, 1),
         })

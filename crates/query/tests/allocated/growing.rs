@@ -29,6 +29,8 @@ pub const STATEMENTS: &[&str] = &[
      FROM generate_series(1, 200000) s(i)",
     "SELECT length(string_agg(DISTINCT repeat('x', 1000) || i, ',')) \
      FROM generate_series(1, 200000) s(i)",
+    "SELECT string_agg(DISTINCT v, ',') FROM m",
+    "SELECT cardinality(array_agg(DISTINCT v)) FROM m WHERE g < 30000",
     "SELECT max(length(string_agg(repeat('x', 1000), ','))) OVER () \
      FROM generate_series(1, 200000) s(i) GROUP BY i % 100",
     "SELECT length(json_agg(repeat('x', 1000))::text) FROM generate_series(1, 200000) s(i)",
