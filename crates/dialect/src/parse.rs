@@ -29,10 +29,13 @@ use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Tokenizer, Whitespace};
+use thalweg_env::thread_net_bytes;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::bounded_output::allow_together;
 use thalweg_values::errors;
 use thalweg_values::sql_parts::{NESTING_MAX, parse_part};
-use thalweg_values::sql_text::{SourcePositions, depth, parser_stack};
+use thalweg_values::sql_text::{SourcePositions, depth, parser_stack, tokens_at_most};
+use thalweg_values::statement_control::check_cancelled;
 
 use self::dialect::ThalwegDialect;
 pub use comments::commented_constraint;
@@ -40,6 +43,9 @@ pub use cursors::is_move;
 pub(crate) use dialect::SYMMETRIC_BOUNDS;
 pub(crate) use intervals::interval_parts;
 pub use sequences::{SequenceClause, altered_sequence, created_clauses, redundant_options};
+
+/// The tokens of shorter texts take too little memory to be counted ahead.
+const COUNTED_BYTES: usize = 64 << 10;
 
 /// One statement of a text.
 #[derive(Clone, Debug)]
@@ -51,6 +57,9 @@ pub struct Parsed {
     pub text: String,
     /// Where `text` begins in the whole text, in bytes.
     pub offset: usize,
+    /// About the bytes of memory that the statement takes: of `statement` as the allocator counted
+    /// them, and of `text`.
+    pub bytes: usize,
 }
 
 /// Parses every statement of a text; an empty text has none.
@@ -64,12 +73,21 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
         )
         .with_position(sql[..at].chars().count() + 1));
     }
-    let tokens = Tokenizer::new(&ThalwegDialect, sql)
-        .tokenize_with_location()
-        .map_err(|error| errors::from_tokenizer(&error, sql))?;
+    let tokens = tokens(sql)?;
     let depth = depth::check(&tokens)?;
     let count = tokens.len();
     parser_stack::for_tree(depth, count, || effort::bounded(count, || parse_all(tokens, sql)))
+}
+
+/// The tokens of a text, if the statement has memory for them.
+fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    if sql.len() >= COUNTED_BYTES {
+        // A statement moves its tokens into a list of its own.
+        allow_together(tokens_at_most(sql).saturating_mul(2 * size_of::<TokenWithSpan>()))?;
+    }
+    Tokenizer::new(&ThalwegDialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| errors::from_tokenizer(&error, sql))
 }
 
 fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
@@ -78,16 +96,25 @@ fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
     // Tokens are moved and not copied: one may be a text of hundreds of megabytes.
     let mut tokens = tokens.into_iter();
     while tokens.len() > 0 {
+        check_cancelled()?;
         let of_one = tokens.by_ref().take_while(|token| token.token != Token::SemiColon);
         let of_one: Vec<TokenWithSpan> = of_one.collect();
         let Some((first, last)) = ends(&of_one) else { continue };
         let offset = places.offset(first.span.start);
         let text = &sql[offset..places.offset(last.span.end)];
         let end = end_of_statement(last);
+        // The tokens are freed meanwhile, whose texts are most of their bytes and move into the tree.
+        let before = thread_net_bytes() - bytes_of(&of_one);
         let statement = parse_one(of_one, end, sql)?;
-        statements.push(Parsed { statement, text: text.to_string(), offset });
+        let bytes = usize::try_from(thread_net_bytes() - before).unwrap_or(0) + text.len();
+        statements.push(Parsed { statement, text: text.to_string(), offset, bytes });
     }
     Ok(statements)
+}
+
+/// Bytes of a list of tokens, without those of the tokens' texts.
+fn bytes_of(tokens: &Vec<TokenWithSpan>) -> i64 {
+    i64::try_from(tokens.capacity() * size_of::<TokenWithSpan>()).unwrap_or(i64::MAX)
 }
 
 /// Parses a text that must hold exactly one statement.

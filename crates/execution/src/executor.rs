@@ -147,6 +147,44 @@ impl Executor {
         .await
     }
 
+    /// Does a statement's work ahead of planning on the calling thread. Its allocations count like
+    /// those of a running plan, up to the statement's own limit in bytes, or else up to that of all
+    /// statements, whose pool this is.
+    ///
+    /// # Errors
+    /// Errors of the work; 53200 if it allocates more than it may.
+    pub fn counted_now<T>(
+        &self,
+        own_limit: Option<usize>,
+        pool: &Arc<dyn MemoryPool>,
+        work: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
+        let memory = match own_limit {
+            Some(bytes) => self.memory_up_to(Some(bytes), memory::STATEMENT_LIMIT),
+            None => self.memory_for(pool),
+        };
+        let stop = Arc::new(StatementControl::within_current(memory));
+        let done = within(&stop, work);
+        // The parser has no error of its own for a statement that was stopped.
+        match stop.memory().exhausted(&Context::from_waker(Waker::noop())) {
+            Some(exhausted) => Err(too_much(&exhausted)),
+            None => done,
+        }
+    }
+
+    /// Counts memory that belongs to no running statement, until the returned value is dropped.
+    ///
+    /// # Errors
+    /// 53200 if the process has too little memory.
+    pub fn hold(&self, bytes: usize) -> Result<StatementMemory> {
+        let held = self.memory_up_to(None, "");
+        held.add(i64::try_from(bytes).unwrap_or(i64::MAX));
+        match held.exhausted(&Context::from_waker(Waker::noop())) {
+            Some(exhausted) => Err(too_much(&exhausted)),
+            None => Ok(held),
+        }
+    }
+
     /// A [`StatementControl`] for work of a statement that reserves memory in `pool`.
     fn stop_for(&self, pool: &Arc<dyn MemoryPool>) -> Arc<StatementControl> {
         Arc::new(StatementControl::with_memory(self.memory_for(pool)))
@@ -154,6 +192,10 @@ impl Executor {
 
     fn memory_for(&self, pool: &Arc<dyn MemoryPool>) -> StatementMemory {
         let (limit, setting) = memory::limit_of(pool);
+        self.memory_up_to(limit, setting)
+    }
+
+    fn memory_up_to(&self, limit: Option<usize>, setting: &'static str) -> StatementMemory {
         StatementMemory::new(limit, setting, Some(Arc::clone(&self.memory)))
     }
 

@@ -32,6 +32,8 @@ const ROWS_MIN: usize = 64;
 /// All sorts together reserve one part in this many of the memory for merging.
 const KEPT_FOR_MERGES: usize = 4;
 /// The name of one statement's pool.
+/// The setting that limits the memory of one statement.
+pub(crate) const STATEMENT_LIMIT: &str = "query_memory_limit";
 const STATEMENT_POOL: &str = "statement";
 /// Memory that is assumed if the process has a limit and statements have none.
 const BYTES_OF_NO_LIMIT: usize = 256 << 20;
@@ -94,7 +96,7 @@ pub(crate) fn memory_constrained(context: &TaskContext, sorts: usize) -> PlanRes
 /// The memory limit of a statement that reserves in this pool, and the setting that defines it.
 pub(crate) fn limit_of(pool: &Arc<dyn MemoryPool>) -> (Option<usize>, &'static str) {
     let setting = match pool.name() {
-        STATEMENT_POOL => "query_memory_limit",
+        STATEMENT_POOL => STATEMENT_LIMIT,
         _ => "memory_limit",
     };
     match pool.memory_limit() {

@@ -126,3 +126,26 @@ macro_rules! hands_on {
         }
     };
 }
+
+/// `Debug` and `DisplayAs` of an operator that EXPLAIN shows by its name alone.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shown_by_name {
+    ($operator:ident) => {
+        impl std::fmt::Debug for $operator {
+            fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                formatter.write_str(stringify!($operator))
+            }
+        }
+
+        impl datafusion::physical_plan::DisplayAs for $operator {
+            fn fmt_as(
+                &self,
+                _: datafusion::physical_plan::DisplayFormatType,
+                formatter: &mut std::fmt::Formatter<'_>,
+            ) -> std::fmt::Result {
+                formatter.write_str(stringify!($operator))
+            }
+        }
+    };
+}

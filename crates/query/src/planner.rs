@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -184,8 +185,13 @@ impl Planners {
     }
 
     /// The threads that queries run on.
-    pub(crate) fn executor(&self) -> &Executor {
+    pub(crate) fn executor(&self) -> &Arc<Executor> {
         &self.executor
+    }
+
+    /// The pool of memory of all statements.
+    pub(crate) fn memory_pool(&self) -> &Arc<dyn MemoryPool> {
+        &self.runtime.memory_pool
     }
 
     /// The threads that statements are planned on.
@@ -219,5 +225,27 @@ impl Planners {
         if idle.len() < IDLE_MAX {
             idle.push(planner);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::Volatility;
+    use thalweg_dialect::rewrite::is_volatile;
+
+    use crate::Database;
+
+    #[test]
+    fn rewrites_know_every_volatile_function() {
+        let database = Database::builder().open().unwrap();
+        let planner = database.shared.planners.take().unwrap();
+        let state = planner.context.state();
+        let functions = state.scalar_functions();
+        let is_unknown = |name: &&String| {
+            functions[*name].signature().volatility == Volatility::Volatile && !is_volatile(name)
+        };
+        let mut unknown: Vec<&String> = functions.keys().filter(is_unknown).collect();
+        unknown.sort();
+        assert_eq!(unknown, Vec::<&String>::new());
     }
 }

@@ -8,15 +8,23 @@ use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Expr;
 use thalweg_dialect::parse::Parsed;
+use thalweg_execution::executor::Executor;
 use thalweg_formats::text::style::SessionStyle;
 use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::statement_control::StatementMemory;
 
 use crate::outcome::Outcome;
 use crate::parameters::{bind, literal};
 use crate::point::Point;
 use crate::session::{TransactionStatus, in_failed_block};
 use crate::statement::{self, Description, Settings};
+
+/// The most that the named prepared statements of a session take together, in bytes.
+const SESSION_BYTES_MAX: usize = 64 << 20;
+
+/// About the size of a short prepared statement beside its tree and text, in bytes.
+const STATEMENT_BYTES: usize = 2 << 10;
 
 /// A statement with parameters. Clones are cheap.
 #[derive(Clone)]
@@ -35,6 +43,9 @@ struct Inner {
     point: Option<Arc<Point>>,
     /// The session state on which the names of the point statement depend.
     resolution: Resolution,
+    /// About the bytes that the statement takes, and the part of the process's memory that they are.
+    bytes: usize,
+    _memory: Option<Arc<StatementMemory>>,
 }
 
 /// The session state on which the meaning of unqualified names depends.
@@ -56,10 +67,19 @@ impl Prepared {
         };
         let parameters = parameters.into_iter().enumerate().map(field).collect();
         let (parsed, sql) = (Some(parsed), sql.into());
-        let (declared, point) = (None, None);
-        let resolution = Resolution::default();
-        let inner = Inner { parsed, sql, parameters, declared, schema, point, resolution };
+        let inner = Inner { parsed, sql, parameters, schema, ..Inner::default() };
         Prepared { inner: Arc::new(inner) }
+    }
+
+    /// Counts the statement, whose tree has so many bytes, as memory of the process.
+    ///
+    /// # Errors
+    /// 53200 if the process has too little memory.
+    pub(crate) fn held_by(self, executor: &Executor, tree_bytes: usize) -> Result<Prepared> {
+        let bytes = tree_bytes + self.inner.sql.len() + STATEMENT_BYTES;
+        let _memory = Some(Arc::new(executor.hold(bytes)?));
+        let inner = Arc::unwrap_or_clone(self.inner);
+        Ok(Prepared { inner: Arc::new(Inner { bytes, _memory, ..inner }) })
     }
 
     /// An empty text, which may be prepared too.
@@ -214,6 +234,8 @@ impl Prepared {
 #[derive(Default)]
 pub(crate) struct PreparedStatements {
     named: HashMap<String, Prepared>,
+    /// Bytes of all of them.
+    bytes: usize,
 }
 
 impl PreparedStatements {
@@ -229,16 +251,31 @@ impl PreparedStatements {
         Err(Error::new(SqlState::DUPLICATE_STATEMENT, message))
     }
 
-    pub(crate) fn keep(&mut self, name: String, prepared: Prepared) {
-        self.named.insert(name, prepared);
+    /// # Errors
+    /// 53200 if the session's statements are too large together.
+    pub(crate) fn keep(&mut self, name: String, prepared: Prepared) -> Result<()> {
+        let bytes = self.bytes + prepared.inner.bytes;
+        if bytes > SESSION_BYTES_MAX {
+            let limit = SESSION_BYTES_MAX >> 20;
+            let message = format!("prepared statements of a session may take {limit} MiB together");
+            return Err(Error::new(SqlState::OUT_OF_MEMORY, message)
+                .with_hint("DEALLOCATE some of them, or send large values as parameters."));
+        }
+        self.bytes = bytes;
+        if let Some(before) = self.named.insert(name, prepared) {
+            self.bytes -= before.inner.bytes;
+        }
+        Ok(())
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Result<()> {
-        self.named.remove(name).map(drop).ok_or_else(|| unknown(name))
+        let removed = self.named.remove(name).ok_or_else(|| unknown(name))?;
+        self.bytes -= removed.inner.bytes;
+        Ok(())
     }
 
     pub(crate) fn clear(&mut self) {
-        self.named.clear();
+        *self = PreparedStatements::default();
     }
 }
 

@@ -278,12 +278,11 @@ impl Session {
     /// Stores a prepared statement under a name, as `PREPARE` does.
     ///
     /// # Errors
-    /// If the name is taken.
+    /// If the name is taken; 53200 if the session's prepared statements are too large together.
     pub fn keep_prepared(&mut self, name: &str, prepared: Prepared) -> Result<()> {
         let free = self.prepared.check_free(name);
-        self.note_failure(free)?;
-        self.prepared.keep(name.to_owned(), prepared);
-        Ok(())
+        let kept = free.and_then(|()| self.prepared.keep(name.to_owned(), prepared));
+        self.note_failure(kept)
     }
 
     /// The prepared statement of a name.
@@ -410,7 +409,19 @@ impl Session {
         Ok(Outcome::done(Tag::Copy(rows)))
     }
 
+    /// The description of a statement, whose memory counts from now on.
     async fn describe(
+        &mut self,
+        parsed: Parsed,
+        sql: &str,
+        declared: &[Option<DataType>],
+    ) -> Result<Prepared> {
+        let bytes = parsed.bytes;
+        let prepared = self.described(parsed, sql, declared).await?;
+        prepared.held_by(self.database.shared.planners.executor(), bytes)
+    }
+
+    async fn described(
         &mut self,
         parsed: Parsed,
         sql: &str,
@@ -559,7 +570,7 @@ impl Session {
                 self.prepared.check_free(&name)?;
                 locks::check_none(&parsed.statement)?;
                 let prepared = Box::pin(self.describe(*parsed, sql, &declared)).await?;
-                self.prepared.keep(name, prepared);
+                self.prepared.keep(name, prepared)?;
                 Ok(Outcome::command("PREPARE"))
             }
             SessionCommand::Execute { name, values } => {

@@ -19,11 +19,14 @@ const EXPRESSIONS_PER_WRITTEN: usize = 16;
 /// Number of expressions between two cancellation checks.
 const EXPRESSIONS_UNCHECKED: usize = 1_024;
 
-/// Functions that have another value, or an effect, with each call.
-const VOLATILE: [&str; 21] = [
+/// Functions that have another value, or an effect, with each call. Syntax trees are rewritten
+/// ahead of names, so the functions themselves, which know this, are not at hand.
+const VOLATILE: [&str; 29] = [
     "clock_timestamp",
     "currval",
+    "file_row_index",
     "gen_random_uuid",
+    "input_file_name",
     "lastval",
     "nextval",
     "pg_advisory_lock",
@@ -31,11 +34,17 @@ const VOLATILE: [&str; 21] = [
     "pg_advisory_unlock",
     "pg_advisory_unlock_all",
     "pg_advisory_unlock_shared",
+    "pg_advisory_xact_lock",
+    "pg_advisory_xact_lock_shared",
     "pg_cancel_backend",
     "pg_notify",
     "pg_sleep",
     "pg_terminate_backend",
     "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "pg_try_advisory_xact_lock",
+    "pg_try_advisory_xact_lock_shared",
+    "rand",
     "random",
     "set_config",
     "setval",
@@ -96,6 +105,12 @@ pub(super) fn check_repeated(operand: &Expr) -> Result<()> {
     }
 }
 
+/// True for the name of a function with another value, or an effect, with each call.
+#[must_use]
+pub fn is_volatile(function: &str) -> bool {
+    VOLATILE.contains(&function)
+}
+
 struct FindVolatile;
 
 impl Visitor for FindVolatile {
@@ -104,7 +119,7 @@ impl Visitor for FindVolatile {
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<String> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
-        match name.filter(|name| VOLATILE.contains(&name.as_str())) {
+        match name.filter(|name| is_volatile(name)) {
             Some(name) => ControlFlow::Break(name),
             None => ControlFlow::Continue(()),
         }

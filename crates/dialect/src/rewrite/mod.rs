@@ -60,6 +60,7 @@ use thalweg_types::{Error, Result};
 
 pub(crate) use build::call;
 pub(crate) use case_results::CaseResults;
+pub use copies::is_volatile;
 pub(crate) use integers::IntegerLiterals;
 pub use limits::check_columns;
 pub(crate) use multiset::CountSetOperations;

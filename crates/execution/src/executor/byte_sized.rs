@@ -6,7 +6,6 @@
 //! measures the memory that its batches take, and projects only as many rows at a time as fit into
 //! a part of the limit. If memory is refused all the same, it tries fewer rows.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,8 +18,8 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::{Stream, StreamExt};
 use thalweg_env::thread_net_bytes;
 
@@ -118,17 +117,7 @@ impl ByteSized {
     }
 }
 
-impl fmt::Debug for ByteSized {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_as(DisplayFormatType::Default, f)
-    }
-}
-
-impl DisplayAs for ByteSized {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ByteSized")
-    }
-}
+crate::shown_by_name!(ByteSized);
 
 impl ExecutionPlan for ByteSized {
     crate::hands_on!(projection);

@@ -7,7 +7,6 @@
 //! small batches into larger ones, gathers fewer rows under a small limit if they have values of
 //! any length.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -17,10 +16,10 @@ use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExprRef, conjunction, split_conjunction};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateInputMode, PhysicalGroupBy};
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 
 use super::byte_sized::{has_any_length, is_byte_sized, makes_values, pieces_of, rows_max};
 
@@ -205,17 +204,7 @@ impl FewRows {
     }
 }
 
-impl fmt::Debug for FewRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_as(DisplayFormatType::Default, f)
-    }
-}
-
-impl DisplayAs for FewRows {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("FewRows")
-    }
-}
+crate::shown_by_name!(FewRows);
 
 impl ExecutionPlan for FewRows {
     crate::hands_on!(filter);

@@ -7,7 +7,6 @@
 //! rows. If a row has several arrays, the parts of all begin at the same offsets: PostgreSQL
 //! returns the items of several set-returning functions side by side.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, ListArray, new_null_array};
@@ -17,11 +16,11 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::UnnestExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use thalweg_functions::{Series, series_counts};
 use thalweg_values::errors::external;
@@ -70,17 +69,7 @@ impl LongSeries {
     }
 }
 
-impl fmt::Debug for LongSeries {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.fmt_as(DisplayFormatType::Default, f)
-    }
-}
-
-impl DisplayAs for LongSeries {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LongSeries")
-    }
-}
+crate::shown_by_name!(LongSeries);
 
 impl ExecutionPlan for LongSeries {
     crate::hands_on!(projection);

@@ -110,7 +110,11 @@ impl Session {
     ) -> impl Future<Output = Result<T>> + Send + use<'t, T> {
         let elsewhere = is_long(sql).then(|| {
             let sql = sql.to_owned();
-            self.on_planning_thread(async move { parse(&sql) })
+            let planners = &self.database.shared.planners;
+            let (executor, pool) = (planners.executor().clone(), planners.memory_pool().clone());
+            let own_limit = self.settings.query_memory();
+            let parse = move || executor.counted_now(own_limit, &pool, || parse(&sql));
+            self.on_planning_thread(async move { parse() })
         });
         async move {
             match elsewhere {

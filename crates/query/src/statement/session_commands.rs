@@ -55,7 +55,7 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<SessionCommand> {
     let Tree::Statement(statement) = &parsed.statement else { return None };
     let inner = |statement: Statement| {
         let statement = Tree::Statement(Box::new(statement));
-        Box::new(Parsed { statement, text: parsed.text.clone(), offset: parsed.offset })
+        Box::new(Parsed { statement, text: parsed.text.clone(), ..*parsed })
     };
     Some(match statement.as_ref() {
         Statement::Prepare { name, data_types, statement } => SessionCommand::Prepare {

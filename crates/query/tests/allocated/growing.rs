@@ -167,3 +167,15 @@ pub const DEEP: [Form; 16] = [
     |n| format!("SELECT '{}1{}'::int[]", "{".repeat(n), "}".repeat(n)),
     |n| format!("SELECT ('int' || repeat('[]', {n}))::regtype"),
 ];
+
+/// Texts of statements with so many tokens, of which the parser makes trees.
+pub const TEXTS: [(Form, usize); 8] = [
+    (|times| ";".repeat(times), 3_000_000),
+    (|times| format!("VALUES {} (1, 2)", "(1, 2), ".repeat(times)), 100_000),
+    (|times| format!("SELECT {}1", "1,".repeat(times)), 300_000),
+    (|times| format!("SELECT 1 WHERE 1 IN ({}1)", "1, ".repeat(times)), 300_000),
+    (|times| "SELECT 1; ".repeat(times), 200_000),
+    (|times| format!("SELECT 1 {}", " ".repeat(times)), 3_000_000),
+    (|times| format!("SELECT {}'x'", "'it''s', ".repeat(times)), 200_000),
+    (|times| format!("SELECT 1 -- {}", "; ".repeat(times)), 3_000_000),
+];

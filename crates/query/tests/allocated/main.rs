@@ -240,6 +240,56 @@ async fn deep_values_take_little_memory() {
     }
 }
 
+/// A statement's tokens and its tree count before it is planned.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_texts_stay_within_the_limit() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    let mut session = limited(&database).await;
+    let mut wrong = Vec::new();
+    for (form, times) in growing::TEXTS {
+        for times in [times / 30, times] {
+            let sql = form(times);
+            let (done, peak) = measured(&mut session, &sql).await;
+            let state = done.as_ref().err().map_or("00000", |error| error.state().0);
+            let shown = &sql[..sql.len().min(40)];
+            eprintln!("{:3} MiB {state} {times} {shown}", peak >> 20);
+            if peak > LIMIT + MARGIN || !matches!(state, "00000" | "53200" | "42601" | "54011") {
+                wrong.push(format!("{} MiB, {done:?}: {times} {shown}", peak >> 20));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Prepared statements count, one by one and together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prepared_statements_of_a_session_have_a_limit() {
+    let _alone = ALONE.lock().await;
+    let database = database().await;
+    let mut session = database.session();
+    let before = TAKEN.load(Ordering::Relaxed);
+    let prepare = |number: usize| {
+        format!("PREPARE p{number} AS SELECT '{}', 1 IN ({}1)", "x".repeat(9_000), "1,".repeat(500))
+    };
+    let mut number = 0;
+    let refused = loop {
+        let sql = prepare(number);
+        match session.execute(&sql).await {
+            Ok(_) => number += 1,
+            Err(refused) => break refused,
+        }
+        assert!(number < 100_000, "there is no limit");
+    };
+    assert_eq!(refused.state(), SqlState::OUT_OF_MEMORY, "{refused}");
+    let held = TAKEN.load(Ordering::Relaxed) - before;
+    assert!(number > 100 && held < 160 << 20, "{number} statements hold {} MiB", held >> 20);
+    session.execute("DEALLOCATE p0").await.unwrap();
+    session.execute(&prepare(0)).await.unwrap();
+    session.execute("DEALLOCATE ALL").await.unwrap();
+    falls_back_to(before, 24 << 20).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn canceled_statements_give_their_memory_back() {
     let _alone = ALONE.lock().await;

@@ -7,7 +7,27 @@ use super::yes_or_no;
 use crate::catalog::DATABASE;
 use crate::catalog::definitions::{action_words, mentions};
 use crate::catalog::objects::{Constraint, ForeignKeyConstraint, Objects, Source};
-use crate::catalog::pg_catalog::rows::Rows;
+use crate::catalog::pg_catalog::rows::{Rows, Value};
+
+type Columns = [(&'static str, Value); 3];
+
+/// The columns that name a constraint of a table.
+fn constraint_columns(table: &TableSchema, name: &String) -> Columns {
+    [
+        ("constraint_catalog", DATABASE.into()),
+        ("constraint_schema", (&table.namespace).into()),
+        ("constraint_name", name.into()),
+    ]
+}
+
+/// The columns that name a table.
+fn table_columns(table: &TableSchema) -> Columns {
+    [
+        ("table_catalog", DATABASE.into()),
+        ("table_schema", (&table.namespace).into()),
+        ("table_name", (&table.name).into()),
+    ]
+}
 
 /// Every key with its table; the flag is true for a primary key.
 fn every_key(objects: &Objects) -> impl Iterator<Item = (&TableSchema, &Key, bool)> {
@@ -24,19 +44,14 @@ pub(super) fn constraints(objects: &Objects, visibility: &RoleVisibility<'_>, ro
         if !visibility.more_than_rows(&table.namespace, &table.name) {
             return;
         }
-        rows.push([
-            ("constraint_catalog", DATABASE.into()),
-            ("constraint_schema", (&table.namespace).into()),
-            ("constraint_name", name.into()),
-            ("table_catalog", DATABASE.into()),
-            ("table_schema", (&table.namespace).into()),
-            ("table_name", (&table.name).into()),
+        let columns = constraint_columns(table, name).into_iter().chain(table_columns(table));
+        rows.push(columns.chain([
             ("constraint_type", kind.into()),
             ("is_deferrable", yes_or_no(times.0)),
             ("initially_deferred", yes_or_no(times.1)),
             ("enforced", yes_or_no(true)),
             ("nulls_distinct", (kind == "UNIQUE").then_some("YES").into()),
-        ]);
+        ]));
     };
     for (table, key, primary) in every_key(objects) {
         push(table, &key.name, if primary { "PRIMARY KEY" } else { "UNIQUE" }, (false, false));
@@ -57,17 +72,15 @@ pub(super) fn referential(objects: &Objects, visibility: &RoleVisibility<'_>, ro
         if !visibility.more_than_rows(&table.namespace, &table.name) {
             continue;
         }
-        rows.push([
-            ("constraint_catalog", DATABASE.into()),
-            ("constraint_schema", (&table.namespace).into()),
-            ("constraint_name", (&key.name).into()),
+        let columns = constraint_columns(table, &key.name).into_iter();
+        rows.push(columns.chain([
             ("unique_constraint_catalog", DATABASE.into()),
             ("unique_constraint_schema", (&parent.namespace).into()),
             ("unique_constraint_name", constraint.parent_key().map(|key| &key.name).into()),
             ("match_option", "NONE".into()),
             ("update_rule", action_words(key.on_update).into()),
             ("delete_rule", action_words(key.on_delete).into()),
-        ]);
+        ]));
     }
 }
 
@@ -75,16 +88,12 @@ pub(super) fn keys(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mu
     let seen = |table: &TableSchema| visibility.columns(&table.namespace, &table.name);
     for (table, key, _) in every_key(objects).filter(|(table, ..)| seen(table)) {
         for (position, place) in table.key_positions(key).into_iter().zip(1_i64..) {
-            rows.push([
-                ("constraint_catalog", DATABASE.into()),
-                ("constraint_schema", (&table.namespace).into()),
-                ("constraint_name", (&key.name).into()),
-                ("table_catalog", DATABASE.into()),
-                ("table_schema", (&table.namespace).into()),
-                ("table_name", (&table.name).into()),
+            let columns =
+                constraint_columns(table, &key.name).into_iter().chain(table_columns(table));
+            rows.push(columns.chain([
                 ("column_name", (&table.columns[position].name).into()),
                 ("ordinal_position", place.into()),
-            ]);
+            ]));
         }
     }
     for constraint in objects.foreign_keys.iter().filter(|found| seen(&found.table)) {
@@ -97,17 +106,13 @@ pub(super) fn keys(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mu
         for ((column, referenced), place) in pairs {
             let Some(position) = table.position(*column) else { continue };
             debug_assert!(parent.position(*referenced).is_some());
-            rows.push([
-                ("constraint_catalog", DATABASE.into()),
-                ("constraint_schema", (&table.namespace).into()),
-                ("constraint_name", (&key.name).into()),
-                ("table_catalog", DATABASE.into()),
-                ("table_schema", (&table.namespace).into()),
-                ("table_name", (&table.name).into()),
+            let columns =
+                constraint_columns(table, &key.name).into_iter().chain(table_columns(table));
+            rows.push(columns.chain([
                 ("column_name", (&table.columns[position].name).into()),
                 ("ordinal_position", place.into()),
                 ("position_in_unique_constraint", of_parent(referenced).into()),
-            ]);
+            ]));
         }
     }
 }
@@ -115,32 +120,22 @@ pub(super) fn keys(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mu
 pub(super) fn checks(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     let owned = |table: &TableSchema| visibility.owns(&table.namespace, &table.name);
     for check in objects.checks.iter().filter(|check| owned(&check.table)) {
-        rows.push([
-            ("constraint_catalog", DATABASE.into()),
-            ("constraint_schema", (&check.table.namespace).into()),
-            ("constraint_name", (&check.name).into()),
-            ("check_clause", (&check.expression).into()),
-        ]);
+        let columns = constraint_columns(&check.table, &check.name).into_iter();
+        rows.push(columns.chain([("check_clause", (&check.expression).into())]));
     }
 }
 
 /// The columns of keys and checks.
 pub(super) fn columns(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
-    let mut push =
-        |(table, column): (&TableSchema, &String), of: &TableSchema, constraint: &String| {
-            if !visibility.owns(&table.namespace, &table.name) {
-                return;
-            }
-            rows.push([
-                ("table_catalog", DATABASE.into()),
-                ("table_schema", (&table.namespace).into()),
-                ("table_name", (&table.name).into()),
-                ("column_name", column.into()),
-                ("constraint_catalog", DATABASE.into()),
-                ("constraint_schema", (&of.namespace).into()),
-                ("constraint_name", constraint.into()),
-            ]);
-        };
+    let mut push = |(table, column): (&TableSchema, &String),
+                    of: &TableSchema,
+                    constraint: &String| {
+        if !visibility.owns(&table.namespace, &table.name) {
+            return;
+        }
+        let columns = table_columns(table).into_iter().chain(constraint_columns(of, constraint));
+        rows.push(columns.chain([("column_name", column.into())]));
+    };
     for (table, key, _) in every_key(objects) {
         for position in table.key_positions(key) {
             push((table, &table.columns[position].name), table, &key.name);
@@ -163,25 +158,13 @@ pub(super) fn columns(objects: &Objects, visibility: &RoleVisibility<'_>, rows: 
 pub(super) fn tables(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     let owned = |table: &TableSchema| visibility.owns(&table.namespace, &table.name);
     for (table, key, _) in every_key(objects).filter(|(table, ..)| owned(table)) {
-        rows.push([
-            ("table_catalog", DATABASE.into()),
-            ("table_schema", (&table.namespace).into()),
-            ("table_name", (&table.name).into()),
-            ("constraint_catalog", DATABASE.into()),
-            ("constraint_schema", (&table.namespace).into()),
-            ("constraint_name", (&key.name).into()),
-        ]);
+        rows.push(table_columns(table).into_iter().chain(constraint_columns(table, &key.name)));
     }
     for ForeignKeyConstraint { table, key, parent, .. } in &objects.foreign_keys {
         if owned(parent) {
-            rows.push([
-                ("table_catalog", DATABASE.into()),
-                ("table_schema", (&parent.namespace).into()),
-                ("table_name", (&parent.name).into()),
-                ("constraint_catalog", DATABASE.into()),
-                ("constraint_schema", (&table.namespace).into()),
-                ("constraint_name", (&key.name).into()),
-            ]);
+            rows.push(
+                table_columns(parent).into_iter().chain(constraint_columns(table, &key.name)),
+            );
         }
     }
 }
