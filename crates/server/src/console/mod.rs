@@ -1,6 +1,6 @@
 //! The web console on the HTTP port.
 //!
-//! | path | what |
+//! | path | answer |
 //! | --- | --- |
 //! | `GET /` | sends browsers to the console |
 //! | `GET /console/` and `/console/assets/…` | the page, its script and its style ([`assets`]) |
@@ -42,8 +42,8 @@ use crate::connections::FrontEnd;
 use crate::http::errors::unchallenged;
 use crate::shared::Shared;
 
-/// What a page of the console may load: its own files and nothing else. `style-src` needs no
-/// `unsafe-inline`, since the editor's styles are constructed style sheets.
+/// The policy of every page of the console: it loads its own files and nothing else. `style-src`
+/// needs no `unsafe-inline`, since the editor's styles are constructed style sheets.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
@@ -116,7 +116,7 @@ async fn secured(mut response: Response) -> Response {
     for (name, value) in headers() {
         fields.insert(name, HeaderValue::from_static(value));
     }
-    // What an answer says belongs to one session. Assets say otherwise.
+    // An answer belongs to one session. Assets replace this.
     fields.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }

@@ -1,8 +1,8 @@
 //! Runs statements for the console.
 //!
 //! All statements of a request run in one session, as those of one message of PostgreSQL's simple
-//! protocol: they are one transaction, unless they contain transaction statements. What is open at
-//! the end is rolled back.
+//! protocol: they are one transaction, unless they contain transaction statements. A block that
+//! is open at the end is rolled back.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,14 +24,14 @@ use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::types::display_name;
 use tokio::time::Instant;
 
+use super::cells::{Cells, Cut};
 use super::login::parsed;
 use super::sessions::Found;
-use super::{Console, Refusal, cells, frames};
+use super::{Console, Refusal, frames};
 use crate::http::call::{self, Call};
 use crate::http::errors::fields;
 use crate::http::request::{self, Parameter};
 use crate::http::sql::{self, Written};
-use crate::metrics::StatementKind;
 use crate::postgres::placed_error;
 use crate::read_ahead::{Pieces, ReadAhead};
 use crate::trace::Watch;
@@ -210,6 +210,9 @@ impl Running {
             Ok(()) => ran,
             Err(error) => ran.and(Err(error)),
         };
+        if committed.is_ok() {
+            self.call.session.publish_notifications();
+        }
         if let Err(error) = committed {
             self.send(&json!({ "error": fields(&error) })).await?;
         }
@@ -279,26 +282,27 @@ impl Running {
             |field: &FieldRef| json!({ "name": field.name(), "type": display_name(field) });
         let columns: Vec<Value> = schema.fields().iter().map(column).collect();
         self.send(&json!({ "columns": columns })).await?;
-        let texts = cells::text_schema(columns.len());
+        let cells = Cells::new(columns.len(), outcome.style.clone());
         let written = Written::default();
         let options = WriteOptions { format: Some(Format::ArrowStream), ..Default::default() };
-        let mut writer = Writer::new(Box::new(written.clone()), &texts, &options)?;
+        let mut writer = Writer::new(Box::new(written.clone()), &cells.schema, &options)?;
+        let is_query = outcome.tag.to_string().starts_with("SELECT");
         let mut rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
-        // Rows of a statement that changes some are read to their end, so that it changes all.
-        let is_query = watch.kind() == StatementKind::Select;
         let mut sent = 0;
         while let Some(batch) = rows.next().await {
             let batch = batch?;
             let room = usize::try_from(self.rows_max - sent).unwrap_or(usize::MAX);
             let shown = batch.slice(0, batch.num_rows().min(room));
-            let mut pieces = Vec::new();
-            cells::texts(&shown, &texts, |texts, cuts| pieces.push((texts, cuts)))?;
-            for (texts, cuts) in pieces {
+            let mut from = 0;
+            while from < shown.num_rows() {
+                let (texts, cuts) = cells.piece(&shown, from)?;
                 self.cut(sent, &cuts).await?;
                 writer.write(&texts)?;
+                from += texts.num_rows();
                 sent += texts.num_rows() as u64;
                 self.arrow(&written.take(), texts.num_rows(), watch).await?;
             }
+            // Rows of a statement that changes some are read to their end, so that it changes all.
             if shown.num_rows() < batch.num_rows() && is_query {
                 return Ok((sent, false));
             }
@@ -309,7 +313,7 @@ impl Running {
     }
 
     /// Says which cells of the next rows are cut: row of the result, column, whole length.
-    async fn cut(&mut self, from: u64, cuts: &[cells::Cut]) -> Result<()> {
+    async fn cut(&mut self, from: u64, cuts: &[Cut]) -> Result<()> {
         if cuts.is_empty() {
             return Ok(());
         }

@@ -18,7 +18,7 @@ const SESSIONS_MAX: usize = 1_000;
 /// Maximum number of sessions per user.
 const OF_USER_MAX: usize = 50;
 /// Maximum number of requests of a session that run at once.
-const RUNNING_MAX: usize = 64;
+const RUNNING_MAX: usize = 16;
 /// A session ends when it was not used for this long.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(3600);
 /// A session ends after this time in any case, like a bearer token.
