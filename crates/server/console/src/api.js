@@ -14,6 +14,22 @@ export class SqlError extends Error {
   }
 }
 
+/** The server's limit of a request's body. */
+const REQUEST_BYTES_MAX = 16 << 20;
+
+/** A request's body; one beyond the server's limit is not sent. */
+function bodyOf(value, bytesMax = REQUEST_BYTES_MAX) {
+  // A text has at least as many bytes as characters.
+  const text = (value.sql?.length ?? 0) > bytesMax ? "" : JSON.stringify(value);
+  const bytes = text && new Blob([text]);
+  if (text && bytes.size <= bytesMax) return bytes;
+  throw new SqlError({
+    sqlstate: "54000",
+    message: `The text is longer than a request may be: ${bytesMax >> 20} MB.`,
+    hint: "Load many rows with COPY from a file, or over Flight SQL.",
+  });
+}
+
 const BASE = new URL("api/", document.baseURI).href;
 let numbers = 0;
 export const newName = () => `${Date.now().toString(36)}-${++numbers}`;
@@ -21,7 +37,7 @@ export const newName = () => `${Date.now().toString(36)}-${++numbers}`;
 async function request(path, options = {}, isRetry = false) {
   const { method = "POST", unattended, signal } = options;
   const headers = { "X-Thalweg-Token": session.value?.token ?? "none" };
-  const body = options.body === undefined ? undefined : JSON.stringify(options.body);
+  const body = options.body === undefined ? undefined : bodyOf(options.body);
   if (body !== undefined) headers["Content-Type"] = "application/json";
   if (unattended) headers["X-Thalweg-Unattended"] = "1";
   let response;
@@ -97,23 +113,42 @@ export const cancel = (name) => request("cancel", { body: { name } }).catch(() =
 /** Splits a body into frames: `{ kind, bytes }`. */
 async function* frames(body) {
   const reader = body.getReader();
-  let pending = new Uint8Array(0);
+  let pieces = [];
+  let size = 0;
+  let wanted = 5;
   for (;;) {
     const { done, value } = await reader.read();
     if (done) return;
-    const joined = new Uint8Array(pending.length + value.length);
-    joined.set(pending);
-    joined.set(value, pending.length);
-    pending = joined;
+    pieces.push(value);
+    size += value.length;
+    // The pieces of a long frame are joined once, when all of them are here.
+    if (size < wanted) continue;
+    const pending = joined(pieces, size);
     let at = 0;
+    wanted = 5;
     while (pending.length - at >= 5) {
       const length = new DataView(pending.buffer, pending.byteOffset + at).getUint32(1, true);
-      if (pending.length - at < 5 + length) break;
+      if (pending.length - at < 5 + length) {
+        wanted = 5 + length;
+        break;
+      }
       yield { kind: pending[at], bytes: pending.subarray(at + 5, at + 5 + length) };
       at += 5 + length;
     }
-    pending = pending.subarray(at);
+    pieces = [pending.subarray(at)];
+    size = pending.length - at;
   }
+}
+
+function joined(pieces, size) {
+  if (pieces.length === 1) return pieces[0];
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (const piece of pieces) {
+    all.set(piece, at);
+    at += piece.length;
+  }
+  return all;
 }
 
 const JSON_FRAME = 0x6a;

@@ -24,7 +24,7 @@ export function App() {
   return (
     <div class="app">
       <Bar />
-      {state === "away" && <p class="away" role="alert">The server cannot be reached. What it did with running statements is not known. The console reconnects by itself…</p>}
+      {state === "away" && <p class="away" role="alert">The server cannot be reached. Running statements may have ended or not. The console reconnects by itself…</p>}
       {view.value === "live" ? <Live /> : <Query />}
       <p class="announcement" role="status" aria-live="polite">{announcement.value}</p>
     </div>
@@ -110,9 +110,12 @@ function Query() {
 }
 
 const PARAMETERS_MAX = 40;
+/** Longer texts are scripts, which have no parameters. */
+const PARAMETERS_CHARS_MAX = 200_000;
 
 /** The number of parameters that a text mentions, outside of its strings and comments. */
 export function parametersOf(sql) {
+  if (sql.length > PARAMETERS_CHARS_MAX) return 0;
   const bare = sql.replace(/'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|\/\*[\s\S]*?\*\/|\$(\w*)\$[\s\S]*?\$\1\$/g, " ");
   const numbers = [...bare.matchAll(/\$(\d{1,4})/g)].map(([, digits]) => Number(digits));
   return Math.min(PARAMETERS_MAX, Math.max(0, ...numbers));
@@ -192,12 +195,12 @@ function Tabs() {
   const [renamed, setRenamed] = useState(null);
   return (
     <div class="tabs">
-      <div class="tabs-list" role="tablist" aria-label="Queries">
+      <div class="tabs-list" role="group" aria-label="Queries">
         {tabs.value.map((tab) => (
           <span key={tab.id} class={tab === current.value ? "tab current" : "tab"}>
             {renamed === tab
               ? <input class="rename" value={tab.title.value} aria-label="Name of the query" ref={(input) => input?.focus()} onBlur={(event) => { tab.title.value = event.currentTarget.value.trim() || tab.title.value; setRenamed(null); }} onKeyDown={(event) => (event.key === "Enter" || event.key === "Escape") && event.currentTarget.blur()} />
-              : <button role="tab" aria-selected={tab === current.value} title="Double click to rename" onClick={() => { current.value = tab; focusEditor(); }} onDblClick={() => setRenamed(tab)}>
+              : <button class="title" aria-pressed={tab === current.value} title="Double click to rename" onClick={() => { current.value = tab; focusEditor(); }} onDblClick={() => setRenamed(tab)}>
                 {isRunning(tab) && <span class="spinner" aria-label="running" />}<bdi>{visible(tab.title.value, 40)}</bdi>
               </button>}
             <button class="quiet close" aria-label={`Close ${visible(tab.title.value, 40)}`} onClick={() => closeTab(tab)}>×</button>

@@ -15,7 +15,8 @@ import { tags } from "@lezer/highlight";
 import { effect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { catalog } from "./catalog.js";
-import { current } from "./state.js";
+import { announcement, current } from "./state.js";
+import { count } from "./text.js";
 
 const highlight = HighlightStyle.define([
   { tag: tags.keyword, color: "var(--syntax-keyword)", fontWeight: "600" },
@@ -48,6 +49,30 @@ const look = EditorView.theme({
   },
 });
 
+/** Characters of a text in the editor. Longer ones are refused, so that the page stays usable. */
+const CHARS_MAX = 4_000_000;
+
+const isTooLong = () => {
+  announcement.value = `The editor takes at most ${count(CHARS_MAX)} characters. Load many rows with COPY from a file.`;
+};
+
+const limit = [
+  EditorState.transactionFilter.of((transaction) => {
+    if (!transaction.docChanged || transaction.newDoc.length <= CHARS_MAX) return transaction;
+    isTooLong();
+    return [];
+  }),
+  EditorView.domEventHandlers({
+    paste(event) {
+      const text = event.clipboardData?.getData("text/plain") ?? "";
+      if (text.length <= CHARS_MAX) return false;
+      isTooLong();
+      event.preventDefault();
+      return true;
+    },
+  }),
+];
+
 const setMark = StateEffect.define();
 const mark = StateField.define({
   create: () => Decoration.none,
@@ -74,7 +99,7 @@ function rangeAt(text, position) {
 
 const characters = (text) => [...text].length;
 
-/** What a command works on: the selection, the statement under the cursor, or all. */
+/** The text that a command works on: the selection, the statement under the cursor, or all. */
 export function chosenText(scope) {
   if (!editor) return { sql: current.value.text.value, offset: 0 };
   closeCompletion(editor);
@@ -110,7 +135,7 @@ function extensions(commands) {
   return [
     lineNumbers(), highlightActiveLine(), highlightActiveLineGutter(), history(), drawSelection(),
     indentOnInput(), bracketMatching(), closeBrackets(), autocompletion({ icons: false }),
-    syntaxHighlighting(highlight), look, mark, EditorView.lineWrapping,
+    syntaxHighlighting(highlight), look, mark, limit, EditorView.lineWrapping,
     language.of(dialect(catalog.value.completion)),
     placeholder("SELECT …   (Ctrl-Enter runs all, Shift-Ctrl-Enter the statement under the cursor)"),
     EditorView.contentAttributes.of({ "aria-label": "SQL editor", spellcheck: "false" }),
@@ -123,6 +148,7 @@ function extensions(commands) {
       ...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, indentWithTab, ...defaultKeymap,
     ]),
     EditorView.updateListener.of((update) => {
+      // An assignment of the same text changes nothing, so the editor is not written again.
       if (update.docChanged) current.peek().text.value = update.state.doc.toString();
     }),
   ];

@@ -1,5 +1,5 @@
 // The grid: shows a window of the rows and columns of a result, whatever its size.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { copyText } from "./export.js";
 import { ordered } from "./order.js";
@@ -54,8 +54,13 @@ export function Grid({ rows, label }) {
     }
     let isStale = false;
     const timer = setTimeout(async () => {
-      const found = await ordered(rows, sort, filters, () => isStale);
-      if (!isStale) setOrder(found);
+      try {
+        const found = await ordered(rows, sort, filters, () => isStale);
+        if (!isStale) setOrder(found);
+      } catch (error) {
+        announcement.value = error.message;
+        setSort(null);
+      }
     }, 120);
     return () => {
       isStale = true;
@@ -207,7 +212,7 @@ export function Grid({ rows, label }) {
         <div class="grid-space" style={{ height: `${Math.max(height, head)}px`, width: `${lefts.at(-1)}px` }}>
           <div class="grid-window" style={{ height: `${place.height}px`, width: `${lefts.at(-1)}px` }}>
             <div class="grid-head" role="row" aria-rowindex={1} style={{ height: `${head}px` }}>
-              <div class="grid-corner" style={{ width: `${gutter}px` }}>
+              <div class="grid-corner" role="columnheader" aria-label="Row" style={{ width: `${gutter}px` }}>
                 <button class="quiet" title="Filter columns (f)" aria-pressed={isFiltering} onClick={() => setFiltering(!isFiltering)}>⌕</button>
               </div>
               {shown.map((column) => (
@@ -284,7 +289,7 @@ export function Grid({ rows, label }) {
 /** One cell, as far as the server sent it. */
 function Detail({ rows, row, column, close }) {
   const dialog = useRef();
-  useEffect(() => dialog.current.showModal(), []);
+  useLayoutEffect(() => dialog.current.showModal(), []);
   const text = rows.text(row, column);
   const whole = rows.cutBytes(row, column);
   const { name, type } = rows.columns[column];

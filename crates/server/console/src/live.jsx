@@ -1,4 +1,5 @@
 // The live view: running statements, counters, tables, log and checkpoints, read each second.
+import { signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { metrics, query, session } from "./api.js";
 import { announcement } from "./state.js";
@@ -14,6 +15,29 @@ const TABLES = `SELECT schemaname, tablename, rows, dead_rows, chunks, bytes
 const LOG = `SELECT position, bytes, checkpoint_due_bytes FROM pg_catalog.thalweg_log`;
 const CHECKPOINTS = `SELECT position, bytes, began, seconds, failure
   FROM pg_catalog.thalweg_checkpoints ORDER BY position DESC LIMIT 8`;
+
+const NODES = `SELECT id, address, answers, buckets, rows, bytes, streams
+  FROM thalweg_cluster.nodes ORDER BY id LIMIT 300`;
+const GATEWAYS = `SELECT address, defines, answers, definitions
+  FROM thalweg_cluster.gateways ORDER BY defines DESC, address LIMIT 100`;
+
+/** True for the gateway of a cluster, and null until the server was asked. */
+const isGateway = signal(null);
+/** A schema or a table that does not exist: only gateways have those of clusters. */
+const ABSENT = new Set(["3F000", "42P01"]);
+
+async function readCluster() {
+  if (isGateway.value === false) return null;
+  try {
+    const [nodes, gateways] = await Promise.all([query(NODES), query(GATEWAYS)]);
+    isGateway.value = true;
+    return { nodes, gateways };
+  } catch (failure) {
+    if (!ABSENT.has(failure.sqlstate)) throw failure;
+    isGateway.value = false;
+    return null;
+  }
+}
 
 /** The sum of a metric over its labels. */
 function sum(found, name) {
@@ -62,6 +86,7 @@ export function Live() {
     <main class="live" aria-label="Live view">
       <Counters />
       <Activity />
+      <Cluster />
       <div class="live-pair">
         <Tables />
         <Storage />
@@ -165,11 +190,55 @@ function Activity() {
   );
 }
 
+/** The workers and gateways of a cluster; nothing for a server that stands alone. */
+function Cluster() {
+  const { value, failure } = usePolled(readCluster, 2000);
+  if (!value) return failure ? <section class="card"><h2>Cluster</h2><Trouble failure={failure} /></section> : null;
+  const answer = (row) => (row.answers === "t" ? <span class="badge good">answers</span> : <span class="bad">does not answer</span>);
+  return (
+    <section class="card">
+      <h2>Cluster</h2>
+      {failure && <Trouble failure={failure} />}
+      <div class="scroll">
+        <table>
+          <thead><tr><th>Worker</th><th class="number">Number</th><th>State</th><th class="number">Buckets</th><th class="number">Rows</th><th class="number">Size</th><th class="number">Streams</th></tr></thead>
+          <tbody>
+            {value.nodes.map((row) => (
+              <tr key={row.id}>
+                <td>{visible(row.address, 80)}</td><td class="number">{row.id}</td><td>{answer(row)}</td>
+                <td class="number">{count(row.buckets)}</td>
+                <td class="number">{row.rows === null ? "" : count(row.rows)}</td>
+                <td class="number">{row.bytes === null ? "" : size(row.bytes)}</td>
+                <td class="number">{row.streams === null ? "" : count(row.streams)}</td>
+              </tr>
+            ))}
+            {value.nodes.length === 0 && <tr><td colSpan={7} class="soft">No worker has joined.</td></tr>}
+          </tbody>
+        </table>
+      </div>
+      <div class="scroll">
+        <table>
+          <thead><tr><th>Gateway</th><th>Part</th><th>State</th><th class="number">Definitions</th></tr></thead>
+          <tbody>
+            {value.gateways.map((row) => (
+              <tr key={row.address}>
+                <td>{visible(row.address, 80)}</td><td>{row.defines === "t" ? "first" : "further"}</td>
+                <td>{answer(row)}</td><td class="number">{count(row.definitions)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
 function Tables() {
   const { value, failure } = usePolled(() => query(TABLES), 2000);
   return (
     <section class="card">
       <h2>Tables in memory</h2>
+      {isGateway.value && <p class="note">The rows of tables are in the memory of the workers above.</p>}
       {failure && <Trouble failure={failure} />}
       <div class="scroll">
         <table>

@@ -1,5 +1,5 @@
 // Sorting and filtering of the rows that have arrived.
-import { isNumeric } from "./rows.js";
+import { TURN_MS, isNumeric, pause } from "./rows.js";
 
 /** A test of cells for a filter: `text`, `=text`, `!text`, `>5`, `<=5`, `null` or `!null`. */
 export function filterOf(text, type) {
@@ -23,7 +23,13 @@ export function filterOf(text, type) {
   return (cell) => cell !== null && test(cell);
 }
 
-/** The numbers of the rows to show, in order; null for all as they came. */
+/** Texts that are sorted here; more would fill the browser's memory. */
+const SORTED_TEXTS_MAX = 2_000_000;
+
+/**
+ * The numbers of the rows to show, in order; null for all as they came.
+ * Throws a RangeError if a column has too many texts to sort.
+ */
 export async function ordered(rows, sort, filters, isStale) {
   const tests = [...filters].map(([column, text]) => [column, filterOf(text, rows.columns[column].type)]);
   const active = tests.filter(([, test]) => test);
@@ -34,6 +40,9 @@ export async function ordered(rows, sort, filters, isStale) {
   await rows.each((row, cell) => {
     if (!active.every(([column, test]) => test(cell(column)))) return;
     numbers.push(row);
+    if (sort && !asNumbers && numbers.length > SORTED_TEXTS_MAX) {
+      throw new RangeError("More than 2 million texts are not sorted here: use ORDER BY, or filter first.");
+    }
     if (sort) {
       const text = cell(sort.column);
       keys.push(text === null || !asNumbers ? text : Number(text));
@@ -41,8 +50,13 @@ export async function ordered(rows, sort, filters, isStale) {
   }, isStale);
   if (!sort) return Uint32Array.from(numbers);
   const order = Uint32Array.from(numbers, (_, index) => index);
-  const sign = sort.descending ? -1 : 1;
-  order.sort((a, b) => {
+  const sorted = await inOrder(order, comparison(keys, sort.descending ? -1 : 1), isStale);
+  return sorted.map((index) => numbers[index]);
+}
+
+/** Compares rows by their keys, and equal ones by their place. */
+function comparison(keys, sign) {
+  return (a, b) => {
     const [left, right] = [keys[a], keys[b]];
     // Like PostgreSQL: NULLs are last in ascending order, and first in descending order.
     if (left === null || right === null) return sign * ((left === null) - (right === null)) || a - b;
@@ -50,6 +64,36 @@ export async function ordered(rows, sort, filters, isStale) {
     // NaN is greater than every number.
     if (left !== left || right !== right) return sign * ((left !== left) - (right !== right)) || a - b;
     return left < right ? -sign : sign;
-  });
-  return order.map((index) => numbers[index]);
+  };
+}
+
+const RUN = 1 << 15;
+
+/** Sorts runs and merges them, in turns, so that the page stays usable. */
+async function inOrder(order, compare, isStale) {
+  let began = performance.now();
+  const turn = async () => {
+    if (performance.now() - began < TURN_MS) return;
+    await pause();
+    began = performance.now();
+  };
+  for (let from = 0; from < order.length && !isStale(); from += RUN) {
+    order.subarray(from, from + RUN).sort(compare);
+    await turn();
+  }
+  let [from, to] = [order, new Uint32Array(order.length)];
+  for (let length = RUN; length < order.length && !isStale(); length *= 2) {
+    for (let start = 0; start < order.length; start += 2 * length) {
+      let left = start;
+      let right = Math.min(start + length, order.length);
+      const [middle, end] = [right, Math.min(start + 2 * length, order.length)];
+      for (let at = start; at < end; at++) {
+        const takesLeft = left < middle && (right >= end || compare(from[left], from[right]) <= 0);
+        to[at] = takesLeft ? from[left++] : from[right++];
+        if ((at & 0x3fff) === 0) await turn();
+      }
+    }
+    [from, to] = [to, from];
+  }
+  return from;
 }

@@ -1,4 +1,4 @@
-// What a run gave: results, messages, errors, plans and charts.
+// The outcome of a run: results, messages, errors, plans and charts.
 import { useEffect, useState } from "preact/hooks";
 import { Chart } from "./chart.jsx";
 import { saveAll, saveShown } from "./export.js";

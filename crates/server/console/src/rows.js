@@ -7,6 +7,10 @@ const WINDOW_BYTES = 48 << 20;
 /** A result beyond this size is stopped. */
 export const RESULT_BYTES_MAX = 1 << 30;
 
+/** Work that takes longer lets the page react in between. */
+export const TURN_MS = 40;
+export const pause = () => new Promise((resolve) => setTimeout(resolve));
+
 export class Rows {
   constructor(columns) {
     this.columns = columns;
@@ -34,12 +38,12 @@ export class Rows {
   }
 
   cut(cells) {
-    for (const [row, column, bytes] of cells) this.cuts.set(`${row}:${column}`, bytes);
+    for (const [row, column, bytes] of cells) this.cuts.set(row * this.columns.length + column, bytes);
   }
 
   /** The whole length of a cell that the server cut, in bytes. */
   cutBytes(row, column) {
-    return this.cuts.size ? this.cuts.get(`${row}:${column}`) : undefined;
+    return this.cuts.size ? this.cuts.get(row * this.columns.length + column) : undefined;
   }
 
   /** Moves the batches that were used longest ago out of memory. */
@@ -90,9 +94,17 @@ export class Rows {
     return batch.loading;
   }
 
-  /** Calls back with each row's number and a reader of its cells, in order. */
+  /**
+   * Calls back with each row's number and a reader of its cells, in order. Between batches the page
+   * reacts to its user.
+   */
   async each(visit, until = () => false) {
+    let began = performance.now();
     for (const batch of this.batches) {
+      if (performance.now() - began > TURN_MS) {
+        await pause();
+        began = performance.now();
+      }
       const data = batch.data ?? (await this.load(batch)) ?? batch.data;
       for (let row = 0; row < batch.rows; row++) {
         if (until()) return;

@@ -36,12 +36,12 @@ function Schema() {
         <button class="quiet" title="Read the catalog again" aria-label="Read the catalog again" onClick={loadCatalog} disabled={isLoading}>↻</button>
       </div>
       {failure && <p class="note bad">{visible(failure.message, 300)}</p>}
-      <div class="tree" role="tree" aria-label="Schemas">
+      <div class="tree" role="group" aria-label="Schemas">
         {schemas.map((schema) => {
           const tables = schema.tables.filter(matches);
           if (wanted && tables.length === 0) return null;
           return (
-            <details key={schema.name} open={!schema.isSystem || Boolean(wanted)} role="treeitem" aria-level={1}>
+            <details key={schema.name} open={!schema.isSystem || Boolean(wanted)}>
               <summary><bdi>{visible(schema.name, 80)}</bdi> <small>{tables.length}</small></summary>
               {tables.slice(0, TABLES_MAX).map((table) => <Table key={table.oid} table={table} />)}
               {tables.length > TABLES_MAX && <p class="note">{tables.length - TABLES_MAX} more: find them by name.</p>}
@@ -59,7 +59,7 @@ function Table({ table }) {
   const name = fullName(table);
   const isStored = table.kind === "r" || table.kind === "p";
   return (
-    <details class="table" role="treeitem" aria-level={2} onToggle={(event) => event.target === event.currentTarget && setOpen(event.currentTarget.open)}>
+    <details class="table" onToggle={(event) => event.target === event.currentTarget && setOpen(event.currentTarget.open)}>
       <summary title={KINDS[table.kind]}>
         <span class={`kind kind-${table.kind}`} aria-label={KINDS[table.kind]} />
         <bdi class="name">{visible(table.name, 80)}</bdi>

@@ -1,4 +1,4 @@
-// What the page shows: tabs with their texts and results, and what people can do with them.
+// State of the page: tabs with their texts and results, and the actions on them.
 import { effect, signal } from "@preact/signals";
 import { SqlError, cancel, newName, run } from "./api.js";
 import { RESULT_BYTES_MAX } from "./rows.js";
@@ -6,6 +6,12 @@ import { load, save } from "./storage.js";
 
 const HISTORY_MAX = 300;
 const HISTORY_CHARS_MAX = 20000;
+/** Longer texts of tabs are not stored. */
+const STORED_CHARS_MAX = 500_000;
+/** Requests that run at once: browsers open six connections to a server. */
+const RUNNING_MAX = 4;
+/** A statement that was canceled is abandoned after this time. */
+const CANCEL_MS = 3000;
 
 export const view = signal(location.hash === "#live" ? "live" : "query");
 export const theme = signal(load("theme", "system"));
@@ -33,9 +39,20 @@ const stored = load("tabs", [{ title: "Query 1", text: "" }]);
 export const tabs = signal(stored.map((tab) => newTab(String(tab.title), String(tab.text))));
 export const current = signal(tabs.value[Math.min(load("tab", 0), tabs.value.length - 1)]);
 
+const storedTabs = () => tabs.value.map((tab) => {
+  const text = tab.text.value;
+  return { title: tab.title.value, text: text.length > STORED_CHARS_MAX ? "" : text };
+});
+
+let storing = 0;
 effect(() => {
-  save("tabs", tabs.value.map((tab) => ({ title: tab.title.value, text: tab.text.value })));
-  save("tab", tabs.value.indexOf(current.value));
+  const stored = storedTabs();
+  const at = tabs.value.indexOf(current.value);
+  clearTimeout(storing);
+  storing = setTimeout(() => {
+    save("tabs", stored);
+    save("tab", at);
+  }, 50);
 });
 effect(() => save("rowsMax", rowsMax.value));
 effect(() => save("sidebar", sidebar.value));
@@ -101,6 +118,8 @@ export function stop(tab) {
   if (running?.state !== "running") return;
   tab.run.value = { ...running, isCanceling: true };
   cancel(running.name);
+  // A server that does not answer is not waited for; it cancels what its client leaves.
+  setTimeout(() => running.abort.abort(), CANCEL_MS);
 }
 
 /**
@@ -110,10 +129,14 @@ export function stop(tab) {
 export async function execute(tab, sql, options = {}) {
   const { parameters = [], offset = 0, kind = "rows", limit = rowsMax.value, quiet } = options;
   if (isRunning(tab) || !sql.trim()) return;
+  if (tabs.value.filter(isRunning).length >= RUNNING_MAX) {
+    announcement.value = `At most ${RUNNING_MAX} queries run at once. Cancel one, or wait.`;
+    return;
+  }
   const name = newName();
   const abort = new AbortController();
   const results = [];
-  const state = { state: "running", name, results, began: performance.now(), sql, parameters };
+  const state = { state: "running", name, abort, results, began: performance.now(), sql, parameters };
   Object.assign(state, { kind, limit, startedAt: Date.now() });
   const show = (more) => {
     Object.assign(state, more);
@@ -152,7 +175,9 @@ export async function execute(tab, sql, options = {}) {
       }
     });
   } catch (error) {
-    failure = error;
+    const isAbandoned = error.name === "AbortError";
+    const message = "The query was canceled. The server did not confirm it.";
+    failure = isAbandoned ? new SqlError({ sqlstate: "57014", message }) : error;
   }
   if (failure && state.isTooLarge) {
     failure = null;

@@ -3,10 +3,12 @@
 // sets both.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
+import axe from "axe-core";
 import { chromium } from "playwright-core";
 
 const PICTURES = process.env.THALWEG_PICTURES ?? "pictures";
@@ -73,20 +75,39 @@ const page = await context.newPage();
 page.setDefaultTimeout(LIMIT);
 const faults = [];
 let isAway = false;
-const watch = (page, urls) => {
-  page.on("request", (request) => {
-    const url = request.url();
-    const isOwn = urls.some((own) => url.startsWith(`${own}/`)) || /^(data|blob):/.test(url);
-    if (!isOwn) faults.push(`a request to ${url}`);
-  });
-  page.on("console", (message) => {
-    // The browser reports refused log-ins and a server that is away.
-    const isExpected = isAway || /status of 401|ERR_CONNECTION/.test(message.text());
-    if (message.type() === "error" && !isExpected) faults.push(message.text());
-  });
-  page.on("pageerror", (error) => faults.push(String(error.stack ?? error)));
-};
-watch(page, [server.url]);
+/** The servers that the page may send requests to. */
+const own = [server.url];
+page.on("request", (request) => {
+  const url = request.url();
+  const isOwn = own.some((server) => url.startsWith(`${server}/`)) || /^(data|blob):/.test(url);
+  if (!isOwn) faults.push(`a request to ${url}`);
+});
+page.on("console", (message) => {
+  // The browser reports refused log-ins and a server that is away.
+  const isExpected = isAway || /status of 401|ERR_CONNECTION/.test(message.text());
+  if (message.type() === "error" && !isExpected) faults.push(message.text());
+});
+page.on("pageerror", (error) => faults.push(String(error.stack ?? error)));
+
+// THALWEG_DIST names built files that are used in place of the server's: for work on the page.
+if (process.env.THALWEG_DIST) {
+  for (const [name, type] of [["app.js", "text/javascript"], ["app.css", "text/css"]]) {
+    const [stem, ending] = name.split(".");
+    const body = gunzipSync(readFileSync(join(process.env.THALWEG_DIST, `${name}.gz`)));
+    const answer = (route) => route.fulfill({ body, contentType: type });
+    await context.route(new RegExp(`/console/assets/${stem}\\.\\w+\\.${ending}$`), answer);
+  }
+}
+
+/** Violations of WCAG 2.1 AA, as axe finds them. */
+async function violations() {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(() => globalThis.axe.run(document, {
+    runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+  }));
+  return found.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, any }) => `${id}: ${html.slice(0, 160)} ${any[0]?.message ?? ""}`));
+}
 
 const modifier = process.platform === "darwin" ? "Meta" : "Control";
 const editor = () => page.locator(".editor .cm-content");
@@ -148,8 +169,10 @@ test("parameters have fields", async () => {
   assert.equal(await cell(0, 1).textContent(), "NULL");
 });
 
+const ENDLESS = "SELECT count(*) FROM generate_series(1, 10000000) AS a(i), generate_series(1, 10000000) AS b(i)";
+
 test("Escape cancels", async () => {
-  await write("SELECT count(*) FROM generate_series(1, 10000000) AS a(i), generate_series(1, 10000000) AS b(i)");
+  await write(ENDLESS);
   await page.keyboard.press(`${modifier}+Enter`);
   await page.locator(".stop").waitFor();
   await page.waitForTimeout(300);
@@ -203,13 +226,49 @@ test("hostile values are texts", async () => {
 });
 
 test("wide results show a window of their columns", async () => {
-  const columns = Array.from({ length: 1500 }, (_, number) => `i + ${number} AS c${number}`).join(", ");
-  await run(`SELECT ${columns} FROM generate_series(1, 100) AS g(i)`);
+  const wide = (columns) => `SELECT ${Array.from({ length: columns }, (_, number) =>
+    `i + ${number} AS c${number}`).join(", ")} FROM generate_series(1, 100) AS g(i)`;
+  await run(wide(5000));
+  assert.match(await page.locator(".failure").textContent(), /54011/);
+  await run(wide(1664));
   await cell(0, 0).waitFor();
   assert.ok(await page.locator(".grid-cell").count() < 3000);
   await page.locator(".grid").focus();
   await page.keyboard.press(`${modifier}+ArrowRight`);
-  await page.waitForFunction(() => document.querySelector("#c0-1499")?.textContent === "1500");
+  await page.waitForFunction(() => document.querySelector("#c0-1663")?.textContent === "1664");
+});
+
+test("a cell of 100 MB is shown by its beginning", async () => {
+  await run("SELECT 1 AS n, repeat('0123456789', 10000000) AS large");
+  assert.match(await cell(0, 1).textContent(), /^0123456789.*cut$/);
+  await page.locator(".grid").focus();
+  await page.keyboard.press("ArrowRight");
+  await page.keyboard.press("Enter");
+  await page.locator("dialog.detail[open]").waitFor();
+  assert.match(await page.locator("dialog.detail .note").textContent(), /100 MB/);
+  await page.keyboard.press("Escape");
+  await page.locator("dialog.detail").waitFor({ state: "detached" });
+});
+
+test("a text of 100 MB is refused, and a long one can be edited", async () => {
+  await write("SELECT 1");
+  const paste = (bytes) => editor().evaluate((content, bytes) => {
+    const clipboardData = new DataTransfer();
+    clipboardData.setData("text/plain", "-- a comment\n".repeat(bytes / 13));
+    content.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true, cancelable: true }));
+  }, bytes);
+  await paste(100 << 20);
+  await page.locator(".announcement", { hasText: "at most 4\u202f000\u202f000 characters" }).waitFor();
+  assert.equal(await editor().textContent(), "SELECT 1");
+  await page.keyboard.press("Enter");
+  await paste(3_900_000);
+  await page.keyboard.press(`${modifier}+Home`);
+  await page.keyboard.insertText("SELECT 7 AS seven;");
+  await page.keyboard.press(`${modifier}+Enter`);
+  await page.locator(".toolbar .primary:not(.stop)").waitFor();
+  await page.waitForFunction(() => document.querySelector("#c0-0")?.textContent === "7");
+  await run("SELECT 8 AS eight");
+  assert.equal(await cell(0, 0).textContent(), "8");
 });
 
 test("a plan is a tree with times", async () => {
@@ -226,6 +285,12 @@ test("a result is drawn", async () => {
   await page.locator(".forms button", { hasText: "Chart" }).click();
   await page.locator(".plot canvas").waitFor();
   await picture("chart");
+  await page.locator(".chart-bar select").nth(2).selectOption("1");
+  for (let number = 0; number < 3; number++) {
+    await page.waitForRequest((request) => request.url().endsWith("/api/run"));
+  }
+  await page.locator(".chart-bar select").nth(2).selectOption("0");
+  await page.locator(".plot canvas").waitFor();
 });
 
 test("results are exported", async () => {
@@ -248,6 +313,21 @@ test("the live view shows counters, tables and statements", async () => {
   await picture("live-dark");
 });
 
+test("the live view cancels a statement", async () => {
+  await page.locator(".bar nav button", { hasText: "Query" }).click();
+  await write(ENDLESS);
+  await page.keyboard.press(`${modifier}+Enter`);
+  await page.locator(".stop").waitFor();
+  await page.locator(".bar nav button", { hasText: "Live" }).click();
+  const running = page.locator("tr", { hasText: "AS a(i)" });
+  await running.waitFor();
+  assert.match(await running.textContent(), /thalweg console.*active/);
+  await running.getByRole("button", { name: "Cancel" }).click();
+  await running.waitFor({ state: "detached" });
+  await page.locator(".bar nav button", { hasText: "Query" }).click();
+  assert.match(await page.locator(".failure").textContent(), /57014/);
+});
+
 test("the page is dark, narrow and very wide", async () => {
   await page.locator(".bar nav button", { hasText: "Query" }).click();
   await run("SELECT id, symbol, price, at, note FROM trades ORDER BY id");
@@ -268,6 +348,25 @@ test("the page is dark, narrow and very wide", async () => {
   await page.waitForTimeout(300);
   await picture("query-4k");
   await page.setViewportSize({ width: 1280, height: 800 });
+});
+
+test("each view is accessible, light and dark", async () => {
+  await run("SELECT 1 AS one, NULL AS nothing; SELECT wrong");
+  const found = [];
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    for (const view of ["Live", "Query"]) {
+      await page.locator(".bar nav button", { hasText: view }).click();
+      await page.waitForTimeout(300);
+      found.push(...await violations());
+    }
+    await page.locator(".result-tabs button").first().click();
+    await cell(0, 0).waitFor();
+    found.push(...await violations());
+    await page.locator(".result-tabs button").last().click();
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  assert.deepEqual([...new Set(found)], []);
 });
 
 test("every control has a name", async () => {
@@ -307,7 +406,7 @@ test("roles log in where the server wants passwords", async () => {
   const guarded = await Server.start(null, ["--config", join(import.meta.dirname, "passwords.toml")]);
   const password = /password[^\n]*?\b([a-z2-9]{24})\b/i.exec(guarded.printed)?.[1];
   assert.ok(password, guarded.printed);
-  watch(page, [guarded.url, server.url]);
+  own.push(guarded.url);
   await page.goto(guarded.url);
   await page.locator("input[name=username]").fill("thalweg");
   await page.locator("input[name=password]").fill("wrong");
