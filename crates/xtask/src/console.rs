@@ -5,7 +5,6 @@
 //! checkout holds sources alone. Nothing but this command needs Node or npm.
 #![expect(
     clippy::disallowed_methods,
-    clippy::disallowed_types,
     reason = "processes of this machine are started, nothing here runs in simulation"
 )]
 
@@ -13,29 +12,67 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use crate::clients::program::{self, Ended};
 
 const SOURCES: &str = "crates/server/console";
 const BUILT: &str = "dist";
-/// Names under which systems have Chromium.
-const BROWSERS: [&str; 3] =
-    ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+/// The lock file as of the last installation: as long as it is the same, npm is not run again.
+const STAMP: &str = "installed.json";
+/// Names of Chromium on the search path.
+const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// The oldest major version of Node that the browser's driver runs on.
+const NODE_MIN: u32 = 20;
+
+const INSTALL_LIMIT: Duration = Duration::from_secs(240);
+const BUILD_LIMIT: Duration = Duration::from_secs(60);
+const TEST_LIMIT: Duration = Duration::from_secs(600);
+
+/// Why the console was not built or tested.
+pub enum Failure {
+    /// This machine lacks something.
+    Missing(String),
+    /// The console is wrong.
+    Broken(String),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Broken(message)
+    }
+}
 
 /// Builds and compares; with `--write` it replaces the embedded files, with `--test` it runs the
 /// tests against the built server, or the one that `--server` names.
 pub fn run(root: &Path, options: &[&str]) -> Result<(), String> {
-    let place = Place { sources: root.join(SOURCES), copy: cache()?.join("console") };
-    match options {
+    let place = Place::new(root)?;
+    let ran = match options {
         [] => place.build().and_then(|()| place.compare()),
-        ["--write"] => place.build().and_then(|()| place.write()),
-        ["--test"] => place.test(&root.join("target/release/thalweg")),
+        ["--write"] => place.build().and_then(|()| Ok(place.write()?)),
+        ["--test"] => place.test(&built_program(root)),
         ["--test", "--server", program] => place.test(Path::new(program)),
-        _ => Err("usage: cargo xtask console [--write | --test [--server PROGRAM]]".to_owned()),
-    }
+        _ => return Err("usage: cargo xtask console [--write | --test [--server PROGRAM]]".into()),
+    };
+    ran.map_err(|failure| match failure {
+        Failure::Missing(reason) => format!("console: {reason}"),
+        Failure::Broken(message) => message,
+    })
 }
 
-fn cache() -> Result<PathBuf, String> {
-    let home = std::env::var_os("HOME").ok_or("HOME is not set")?;
-    Ok(PathBuf::from(home).join(".cache/thalweg"))
+/// The gate's part: the embedded files are what their sources give, and the page works.
+///
+/// # Errors
+/// [`Failure::Missing`] if this machine cannot build or test the console.
+pub fn check(root: &Path) -> Result<(), Failure> {
+    let place = Place::new(root)?;
+    place.build()?;
+    place.compare()?;
+    place.test(&built_program(root))
+}
+
+fn built_program(root: &Path) -> PathBuf {
+    crate::target(root).join("release/thalweg")
 }
 
 struct Place {
@@ -45,32 +82,60 @@ struct Place {
 }
 
 impl Place {
-    /// Copies the sources and installs what the lock file names.
-    fn install(&self) -> Result<(), String> {
+    fn new(root: &Path) -> Result<Place, String> {
+        let home = std::env::var_os("HOME").ok_or("HOME is not set")?;
+        let copy = PathBuf::from(home).join(".cache/thalweg/console");
+        Ok(Place { sources: root.join(SOURCES), copy })
+    }
+
+    /// Copies the sources, and installs what the lock file names unless it is there.
+    fn install(&self) -> Result<(), Failure> {
+        for tool in ["node", "npm"] {
+            if !program::is_there(tool) {
+                return Err(Failure::Missing(format!("no {tool} here")));
+            }
+        }
+        is_recent(&self.run("node", &["--version"], &[], BUILD_LIMIT)?.1)?;
         for directory in ["src", "tests", BUILT] {
             let _ = fs::remove_dir_all(self.copy.join(directory));
         }
         copy_all(&self.sources, &self.copy)?;
-        fs::remove_dir_all(self.copy.join(BUILT)).map_err(|error| error.to_string())?;
+        let failed = |error: std::io::Error| format!("{}: {error}", self.copy.display());
+        fs::remove_dir_all(self.copy.join(BUILT)).map_err(failed)?;
+        let (stamp, lock) = (self.copy.join(STAMP), self.copy.join("package-lock.json"));
+        let wanted = fs::read_to_string(lock).map_err(failed)?;
+        if fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
+            return Ok(());
+        }
+        let _ = fs::remove_file(&stamp);
         // No package runs a program of its own while it is installed.
         let install = ["ci", "--ignore-scripts", "--silent", "--no-audit", "--no-fund"];
-        self.run("npm", &install, &[])
+        let (ended, output) = self.run("npm", &install, &[], INSTALL_LIMIT)?;
+        if ended != Ended::Success {
+            let why = program::tail(&output);
+            return Err(Failure::Missing(format!("the page's packages: npm {ended}\n{why}")));
+        }
+        Ok(fs::write(stamp, wanted).map_err(failed)?)
     }
 
-    fn build(&self) -> Result<(), String> {
+    fn build(&self) -> Result<(), Failure> {
         self.install()?;
-        self.run("node", &["build.mjs"], &[])
+        let (ended, output) = self.run("node", &["build.mjs"], &[], BUILD_LIMIT)?;
+        match ended {
+            Ended::Success => Ok(()),
+            _ => Err(Failure::Broken(format!("the build of the console {ended}\n{output}"))),
+        }
     }
 
-    fn compare(&self) -> Result<(), String> {
+    fn compare(&self) -> Result<(), Failure> {
         let (built, embedded) = (self.copy.join(BUILT), self.sources.join(BUILT));
         let names = names(&built)?;
         if names != self::names(&embedded)? {
-            return Err(differs("the list of files"));
+            return Err(differs("the list of files").into());
         }
         for name in &names {
             if contents(&built.join(name))? != contents(&embedded.join(name))? {
-                return Err(differs(name));
+                return Err(differs(name).into());
             }
         }
         eprintln!("console: {} files are what their sources give", names.len());
@@ -81,27 +146,46 @@ impl Place {
         copy_all(&self.copy.join(BUILT), &self.sources.join(BUILT))
     }
 
-    fn test(&self, program: &Path) -> Result<(), String> {
-        let Some(browser) = BROWSERS.into_iter().find(|path| Path::new(path).exists()) else {
-            eprintln!("console: skipped, this machine has no Chromium");
-            return Ok(());
+    fn test(&self, program: &Path) -> Result<(), Failure> {
+        let Some(browser) = BROWSERS.into_iter().find_map(program::path_of) else {
+            return Err(Failure::Missing("no Chromium here".to_owned()));
         };
         self.install()?;
         let program = fs::canonicalize(program)
             .map_err(|error| format!("{}: {error}; build it first", program.display()))?;
-        let program = program.to_string_lossy().into_owned();
-        let variables = [("THALWEG_PROGRAM", program.as_str()), ("THALWEG_BROWSER", browser)];
-        self.run("node", &["tests/browser.mjs"], &variables)
+        let variables = [("THALWEG_PROGRAM", &program), ("THALWEG_BROWSER", &browser)];
+        let (ended, output) = self.run("node", &["tests/browser.mjs"], &variables, TEST_LIMIT)?;
+        eprint!("{output}");
+        match ended {
+            Ended::Success => Ok(()),
+            _ => Err(Failure::Broken(format!("console: the tests in a browser: {ended}"))),
+        }
     }
 
-    fn run(&self, program: &str, words: &[&str], variables: &[(&str, &str)]) -> Result<(), String> {
+    /// Runs a program in the copy to its end, and returns what it printed.
+    fn run(
+        &self,
+        program: &str,
+        words: &[&str],
+        variables: &[(&str, &PathBuf)],
+        limit: Duration,
+    ) -> Result<(Ended, String), String> {
+        fs::create_dir_all(&self.copy)
+            .map_err(|error| format!("{}: {error}", self.copy.display()))?;
         let mut command = Command::new(program);
         command.args(words).envs(variables.iter().copied()).current_dir(&self.copy);
-        let status = command.status().map_err(|error| format!("{program}: {error}"))?;
-        match status.success() {
-            true => Ok(()),
-            false => Err(format!("{program} {} failed", words.join(" "))),
-        }
+        program::run(&mut command, &self.copy.join("output.log"), limit)
+    }
+}
+
+/// # Errors
+/// [`Failure::Missing`] if Node is too old; `version` is what it prints, as `v20.11.0`.
+fn is_recent(version: &str) -> Result<(), Failure> {
+    let version = version.trim();
+    let major = version.trim_start_matches('v').split('.').next();
+    match major.and_then(|major| major.parse::<u32>().ok()) {
+        Some(major) if major >= NODE_MIN => Ok(()),
+        _ => Err(Failure::Missing(format!("Node {version} is older than {NODE_MIN}"))),
     }
 }
 
@@ -149,6 +233,14 @@ fn copy_all(from: &Path, to: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_node_is_missing() {
+        assert!(is_recent("v20.11.0\n").is_ok());
+        for version in ["v18.20.4\n", "", "node: not found"] {
+            assert!(matches!(is_recent(version), Err(Failure::Missing(_))), "{version}");
+        }
+    }
 
     #[test]
     fn files_are_compared_by_their_contents() {

@@ -9,13 +9,13 @@ mod console;
 mod package;
 mod tidy;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  check           the whole gate: tidy, format, lints, tests
+  check           the whole gate: tidy, format, lints, tests, the web console
   check --long    the same with more cases and seeds, and the tests that are ignored otherwise
   tidy            the rules of the code base that the compiler does not know
   clients         the built server, asked by the clients of tests/clients; names of some of them,
@@ -53,4 +53,10 @@ fn root() -> PathBuf {
     let told = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     let manifest = told.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     manifest.ancestors().nth(2).expect("crates/xtask lies two levels down").to_owned()
+}
+
+/// The directory that cargo builds in.
+fn target(root: &Path) -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    named.unwrap_or_else(|| root.join("target"))
 }
