@@ -376,6 +376,42 @@ async fn parameters_and_limits_and_long_cells() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rows_have_the_style_that_a_statement_before_has_set() {
+    let server = server(AuthConfig::Auto).await;
+    let browser = Browser::trusted(&server).await;
+    let moment = "SELECT timestamptz '2026-01-05 09:00:00+00' AS at, '\\x6100'::bytea AS b";
+    let plain = browser.run(moment).await;
+    let expected = |at: &str, bytes: &str| [[Some(at.to_owned()), Some(bytes.to_owned())]];
+    assert_eq!(texts(&plain), expected("2026-01-05 09:00:00+00", "\\x6100"));
+    let styled = format!("SET TimeZone = 'Asia/Tokyo'; SET bytea_output = 'escape'; {moment}");
+    let styled = browser.run(&styled).await;
+    assert_eq!(texts(&styled), expected("2026-01-05 18:00:00+09", "a\\000"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_changes_rows_changes_all_of_them() {
+    let server = server(AuthConfig::Auto).await;
+    let browser = Browser::trusted(&server).await;
+    browser.run("CREATE TABLE t (n int PRIMARY KEY)").await;
+    let insert = "INSERT INTO t SELECT i FROM generate_series(1, 50000) AS g(i) RETURNING n";
+    let some = browser.frames(&json!({ "name": "a", "sql": insert, "rows_max": 10 })).await;
+    let complete = all(&some, "complete")[0];
+    assert_eq!((&complete["rows"], &complete["more"]), (&json!(10), &json!(true)));
+    let count = browser.run("SELECT count(*) FROM t").await;
+    assert_eq!(texts(&count)[0][0].as_deref(), Some("50000"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_text_beyond_the_limit_is_refused_and_others_are_served() {
+    let server = server(AuthConfig::Auto).await;
+    let browser = Browser::trusted(&server).await;
+    let long = json!({ "name": "a", "sql": " ".repeat(16 << 20) });
+    let refused = browser.post("run", &long).await;
+    assert_eq!((refused.status, refused.sqlstate().as_str()), (413, "54000"));
+    assert_eq!(texts(&browser.run("SELECT 1").await).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_are_streamed_and_an_error_among_them_is_the_last_word() {
     let server = server(AuthConfig::Auto).await;
     let browser = Browser::trusted(&server).await;
@@ -413,6 +449,17 @@ async fn a_request_is_cancelled_by_its_session_alone() {
     assert_eq!(browser.post("cancel", &name).await.json(), json!({ "canceled": true }));
     let ran = tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap();
     assert_eq!(all(&ran, "error")[0]["sqlstate"], "57014");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_of_time_and_size_hold() {
+    let server = started(AuthConfig::Auto, |config| config.limits.result_bytes = 100_000).await;
+    let browser = Browser::trusted(&server).await;
+    let timed = browser.run(&format!("SET statement_timeout = '300ms'; {ENDLESS}")).await;
+    assert_eq!(all(&timed, "error")[0]["sqlstate"], "57014");
+    let large = browser.run("SELECT i FROM generate_series(1, 1000000) AS g(i)").await;
+    assert_eq!(all(&large, "error")[0]["sqlstate"], "54000");
+    assert_eq!(texts(&browser.run("SELECT 1").await).len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { isNumeric, isTime } from "./rows.js";
-import { execute, theme } from "./state.js";
+import { execute, isRepeatable, theme } from "./state.js";
 import { visible } from "./text.js";
 
 const POINTS_MAX = 20_000;
@@ -117,9 +117,11 @@ export function Chart({ rows, tab, run }) {
         <label>Form <select value={kind} onChange={(event) => setKind(event.currentTarget.value)}>
           <option value="line">Lines</option><option value="points">Points</option><option value="bars">Bars</option>
         </select></label>
-        <label>Refresh <select value={every} onChange={(event) => setEvery(Number(event.currentTarget.value))}>
-          <option value={0}>off</option><option value={1}>each second</option><option value={5}>each 5 s</option><option value={30}>each 30 s</option>
-        </select></label>
+        {(every > 0 || isRepeatable(run)) && (
+          <label>Refresh <select value={every} onChange={(event) => setEvery(Number(event.currentTarget.value))}>
+            <option value={0}>off</option><option value={1}>each second</option><option value={5}>each 5 s</option><option value={30}>each 30 s</option>
+          </select></label>
+        )}
         <fieldset class="chips"><legend>Up</legend>
           {numeric.slice(0, 40).map((column) => (
             <label key={column} class="chip"><input type="checkbox" checked={ys.includes(column)} onChange={() => toggle(column)} />{visible(columns[column].name, 30)}</label>

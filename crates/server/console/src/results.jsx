@@ -4,7 +4,7 @@ import { Chart } from "./chart.jsx";
 import { saveAll, saveShown } from "./export.js";
 import { Grid } from "./grid.jsx";
 import { Plan, planOf } from "./plan.jsx";
-import { announcement, execute, stop } from "./state.js";
+import { announcement, execute, isRepeatable, stop } from "./state.js";
 import { count, duration, visible, visibleLines } from "./text.js";
 
 function titleOf(result, number) {
@@ -130,7 +130,8 @@ function Status({ result, run, tab }) {
   }
   return (
     <span class="soft">
-      {complete.more ? <>first {number}, there are more <button class="quiet" onClick={() => execute(tab, run.sql, { parameters: run.parameters, limit: null })}>Load all</button></> : number}
+      {complete.more ? `first ${number}, there are more ` : number}
+      {complete.more && isRepeatable(run) && <button class="quiet" onClick={() => execute(tab, run.sql, { parameters: run.parameters, limit: null })}>Load all</button>}
       {" · "}{duration(complete.milliseconds)}
     </span>
   );
@@ -156,12 +157,14 @@ function Export({ rows, run, tab }) {
         <option value="shown csv">CSV</option>
         <option value="shown json">JSON lines</option>
       </optgroup>
-      <optgroup label="All rows: runs the statement again">
-        <option value="all csv">CSV</option>
-        <option value="all json">JSON lines</option>
-        <option value="all arrow">Arrow</option>
-        <option value="all parquet">Parquet</option>
-      </optgroup>
+      {isRepeatable(run) && (
+        <optgroup label="All rows: runs the query again">
+          <option value="all csv">CSV</option>
+          <option value="all json">JSON lines</option>
+          <option value="all arrow">Arrow</option>
+          <option value="all parquet">Parquet</option>
+        </optgroup>
+      )}
     </select>
   );
 }

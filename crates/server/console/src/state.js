@@ -110,6 +110,10 @@ function remember(sql, outcome) {
 /** A password in a statement does not belong into the history. */
 const isSecret = (sql) => /\bpassword\b/i.test(sql);
 
+/** True if a run was one query, which can run again without changing rows. */
+export const isRepeatable = ({ results }) =>
+  results.length === 1 && Boolean(results[0].complete?.tag.startsWith("SELECT"));
+
 export const isRunning = (tab) => tab.run.value?.state === "running";
 
 /** Cancels what a tab runs. */

@@ -304,6 +304,23 @@ test("results are exported", async () => {
   }
 });
 
+test("nothing offers to run a change again", async () => {
+  await page.locator("select[aria-label='Maximum rows of a result']").selectOption("1000");
+  await run("CREATE TABLE changes (n int PRIMARY KEY)");
+  const parts = () => page.locator(".export optgroup").count();
+  const loads = () => page.locator(".result-bar button", { hasText: "Load all" }).count();
+  await run("INSERT INTO changes SELECT i FROM generate_series(1, 5000) AS g(i) RETURNING n");
+  assert.match(await page.locator(".result-bar .soft").textContent(), /first 1\u202f000 rows/);
+  assert.deepEqual([await parts(), await loads()], [1, 0]);
+  await run("SELECT n FROM changes");
+  assert.deepEqual([await parts(), await loads()], [2, 1]);
+  await page.locator(".result-bar button", { hasText: "Load all" }).click();
+  await page.locator(".result-bar .soft", { hasText: "5\u202f000 rows" }).waitFor();
+  await run("SELECT n FROM changes; SELECT n FROM changes");
+  assert.deepEqual([await parts(), await loads()], [1, 0]);
+  await page.locator("select[aria-label='Maximum rows of a result']").selectOption("100000");
+});
+
 test("the live view shows counters, tables and statements", async () => {
   await page.locator(".bar nav button", { hasText: "Live" }).click();
   await page.locator("td", { hasText: "trades" }).waitFor();

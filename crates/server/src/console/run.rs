@@ -288,7 +288,7 @@ impl Running {
         let mut writer = Writer::new(Box::new(written.clone()), &cells.schema, &options)?;
         let is_query = outcome.tag.to_string().starts_with("SELECT");
         let mut rows = outcome.rows.ok_or_else(|| Error::internal("a query gives rows"))?;
-        let mut sent = 0;
+        let (mut sent, mut is_whole) = (0, true);
         while let Some(batch) = rows.next().await {
             let batch = batch?;
             let room = usize::try_from(self.rows_max - sent).unwrap_or(usize::MAX);
@@ -302,14 +302,15 @@ impl Running {
                 sent += texts.num_rows() as u64;
                 self.arrow(&written.take(), texts.num_rows(), watch).await?;
             }
+            is_whole &= shown.num_rows() == batch.num_rows();
             // Rows of a statement that changes some are read to their end, so that it changes all.
-            if shown.num_rows() < batch.num_rows() && is_query {
+            if !is_whole && is_query {
                 return Ok((sent, false));
             }
         }
         writer.finish()?;
         self.arrow(&written.take(), 0, watch).await?;
-        Ok((sent, true))
+        Ok((sent, is_whole))
     }
 
     /// Says which cells of the next rows are cut: row of the result, column, whole length.

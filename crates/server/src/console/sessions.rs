@@ -157,6 +157,8 @@ fn hash_of(text: &str) -> Hash {
 
 #[cfg(test)]
 mod tests {
+    use thalweg_execution::cancel::SessionCancels;
+
     use super::*;
 
     const NOW: Duration = Duration::from_secs(5);
@@ -203,6 +205,24 @@ mod tests {
         }
         assert_eq!(sessions.0.lock().len(), SESSIONS_MAX);
         assert!(sessions.find(&bob, true, NOW).is_some(), "it was used last");
+    }
+
+    #[test]
+    fn a_session_runs_a_bounded_number_of_requests() {
+        let sessions = Sessions::default();
+        let secret = sessions.begin(&user("ann"), [1; 32], NOW);
+        let found = sessions.find(&secret, true, NOW).unwrap();
+        let cancels = SessionCancels::new();
+        for number in 0..RUNNING_MAX {
+            assert!(sessions.run(&found, &number.to_string(), cancels.handle()));
+        }
+        assert!(!sessions.run(&found, "one more", cancels.handle()));
+        sessions.finish(&found, "3");
+        assert!(!sessions.run(&found, "4", cancels.handle()), "the name is taken");
+        assert!(sessions.run(&found, "one more", cancels.handle()));
+        assert!(sessions.cancel(&found, "one more") && !sessions.cancel(&found, "3"));
+        sessions.end(&found);
+        assert!(!sessions.run(&found, "late", cancels.handle()));
     }
 
     #[test]
