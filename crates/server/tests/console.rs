@@ -106,6 +106,19 @@ impl Browser {
         Browser::new(server, &get(server, "/console/api/session", OWN).await)
     }
 
+    /// Sends a run, and leaves its answer unread.
+    async fn begin(&self, body: &Value) -> TcpStream {
+        let (head, body) = (&self.head, body.to_string());
+        let length = body.len();
+        let request = format!(
+            "POST /console/api/run HTTP/1.1\r\nHost: localhost\r\n{head}\
+             Content-Length: {length}\r\n\r\n{body}"
+        );
+        let mut socket = TcpStream::connect(self.address).await.unwrap();
+        socket.write_all(request.as_bytes()).await.unwrap();
+        socket
+    }
+
     async fn post(&self, path: &str, body: &Value) -> Answer {
         let path = format!("/console/api/{path}");
         call(self.address, "POST", &path, &self.head, &body.to_string()).await
@@ -452,6 +465,49 @@ async fn a_request_is_cancelled_by_its_session_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn requests_of_the_console_leave_statements_to_other_clients() {
+    let server = started(AuthConfig::Auto, |config| config.limits.statements = 4).await;
+    let browsers = [(); 3].map(|()| Browser::trusted(&server));
+    let [first, second, third] = browsers;
+    let (first, second, third) = (first.await, second.await, third.await);
+    let endless = json!({ "name": "endless", "sql": ENDLESS });
+    let running = tokio::spawn(async move { first.frames(&endless).await });
+    let address = server.addresses().http;
+    let sql = async |text: &str| call(address, "POST", "/sql", "", text).await;
+    while sql(RUNNING).await.body.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // The console has one of four statements, which the first request uses.
+    let waiting = tokio::spawn(async move { second.run("SELECT 1").await });
+    for _ in 0..20 {
+        assert_eq!(sql("SELECT 1").await.status, 200);
+    }
+    assert!(!waiting.is_finished());
+    let cancel = sql("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query LIKE \
+                      'SELECT count(*) FROM g%'");
+    assert_eq!(cancel.await.status, 200);
+    let ran = tokio::time::timeout(Duration::from_secs(60), running).await.unwrap().unwrap();
+    assert_eq!(all(&ran, "error")[0]["sqlstate"], "57014");
+    let ran = tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap();
+    assert_eq!(texts(&ran).len(), 1);
+    let file = third.post("export", &json!({ "sql": "SELECT 1 AS n", "format": "csv" })).await;
+    assert_eq!(file.body, b"n\n1\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_that_does_not_read_loses_its_statement() {
+    let server = started(AuthConfig::Auto, |config| {
+        (config.limits.statements, config.limits.startup_timeout_ms) = (1, 500);
+    })
+    .await;
+    let (stalled, other) = (Browser::trusted(&server).await, Browser::trusted(&server).await);
+    let sql = "SELECT repeat('x', 1000) FROM generate_series(1, 10000000) AS g(i)";
+    let _socket = stalled.begin(&json!({ "name": "stalled", "sql": sql })).await;
+    let ran = tokio::time::timeout(Duration::from_secs(60), other.run("SELECT 1")).await;
+    assert_eq!(texts(&ran.unwrap()).len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn limits_of_time_and_size_hold() {
     let server = started(AuthConfig::Auto, |config| config.limits.result_bytes = 100_000).await;
     let browser = Browser::trusted(&server).await;
@@ -466,14 +522,7 @@ async fn limits_of_time_and_size_hold() {
 async fn a_browser_that_leaves_ends_its_statement() {
     let server = server(AuthConfig::Auto).await;
     let browser = Browser::trusted(&server).await;
-    let body = json!({ "name": "endless", "sql": ENDLESS }).to_string();
-    let mut socket = TcpStream::connect(browser.address).await.unwrap();
-    let request = format!(
-        "POST /console/api/run HTTP/1.1\r\nHost: localhost\r\n{}Content-Length: {}\r\n\r\n{body}",
-        browser.head,
-        body.len()
-    );
-    socket.write_all(request.as_bytes()).await.unwrap();
+    let socket = browser.begin(&json!({ "name": "endless", "sql": ENDLESS })).await;
     while texts(&browser.run(RUNNING).await).is_empty() {
         tokio::task::yield_now().await;
     }

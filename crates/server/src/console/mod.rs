@@ -13,13 +13,14 @@
 //!
 //! Promises: no request of another site has an effect ([`guard`]). The page loads nothing from
 //! elsewhere and runs no script but its own. Statements run as those of `POST /sql` do, with the
-//! same limits, roles and admission.
+//! same limits, roles and admission, and leave statements to other clients ([`room`]).
 
 mod assets;
 mod cells;
 mod frames;
 mod guard;
 mod login;
+mod room;
 mod run;
 mod sessions;
 
@@ -37,6 +38,7 @@ use axum::routing::{get, post};
 use thalweg_types::Error;
 
 use self::assets::Assets;
+use self::room::Room;
 use self::sessions::Sessions;
 use crate::connections::FrontEnd;
 use crate::http::errors::unchallenged;
@@ -65,6 +67,7 @@ pub(crate) struct Console {
     shared: Arc<Shared>,
     assets: Assets,
     sessions: Sessions,
+    room: Room,
 }
 
 /// An error as a response to the console's page.
@@ -94,6 +97,7 @@ pub(crate) fn routes(shared: &Arc<Shared>) -> Router {
         shared: Arc::clone(shared),
         assets: Assets::new(),
         sessions: Sessions::default(),
+        room: Room::new(&shared.config.limits),
     });
     Router::new()
         .route("/", get(assets::front_door))

@@ -80,11 +80,11 @@ pub(super) async fn run(
     let begun = console.begin_run(peer, request).await;
     let (run, call, running) = begun.inspect_err(|error| console.failed(error))?;
     let pieces = ReadAhead::start(async move |pieces| {
-        let run = Running { call, pieces, rows_max: run.rows_max.unwrap_or(u64::MAX) }
-            .all(&run.sql, run.parameters)
-            .await;
+        let rows_max = run.rows_max.unwrap_or(u64::MAX);
+        let console = Arc::clone(&running.console);
+        let ran = Running { console, call, pieces, rows_max }.all(&run.sql, run.parameters).await;
         drop(running);
-        run
+        ran
     });
     let body = futures::stream::unfold(pieces, async |mut pieces| {
         let piece = pieces.next().await?;
@@ -175,8 +175,9 @@ impl Console {
         let Export { sql, parameters, format } = parsed(&body)?;
         crate::values::without_zero(&sql)?;
         let format = Format::named(&format)?;
-        let call = Call::open(Arc::clone(&self.shared), place, peer, &found.user)?;
+        let mut call = Call::open(Arc::clone(&self.shared), place, peer, &found.user)?;
         call.name_application(APPLICATION);
+        call.hold(self.room.place().await?);
         let statement = sql::Statement::begin(call, &sql, format);
         Ok((statement, request::Request { sql, parameters }))
     }
@@ -184,6 +185,7 @@ impl Console {
 
 /// The statements of one request at work.
 struct Running {
+    console: Arc<Console>,
     call: Call,
     pieces: Pieces<Bytes>,
     rows_max: u64,
@@ -201,10 +203,7 @@ impl Running {
         self.send(&begin).await?;
         let texts: Vec<_> = parameters.into_iter().map(Parameter::text).collect();
         let mut cancels = self.call.cancel_handle().watch();
-        let ran = match texts.is_empty() {
-            true => self.split(sql, &mut cancels).await,
-            false => self.one(sql, texts, &mut cancels).await,
-        };
+        let ran = self.admitted(sql, texts, &mut cancels).await;
         let is_open = self.call.session.transaction() != TransactionStatus::Idle;
         let committed = match self.call.session.end_implicit(ran.is_ok()).await {
             Ok(()) => ran,
@@ -219,6 +218,20 @@ impl Running {
         // The block that the statements themselves opened ends with the session.
         let is_open = is_open && self.call.session.transaction() != TransactionStatus::Idle;
         self.send(&json!({ "end": { "rolled_back": is_open } })).await
+    }
+
+    async fn admitted(
+        &mut self,
+        sql: &str,
+        texts: Vec<Option<String>>,
+        cancels: &mut Cancels,
+    ) -> Result<()> {
+        let place = cancels.unless_any(self.console.room.place()).await??;
+        self.call.hold(place);
+        match texts.is_empty() {
+            true => self.split(sql, cancels).await,
+            false => self.one(sql, texts, cancels).await,
+        }
     }
 
     async fn split(&mut self, sql: &str, cancels: &mut Cancels) -> Result<()> {
@@ -326,12 +339,20 @@ impl Running {
         watch.sent(rows, bytes.len())?;
         match bytes.is_empty() {
             true => Ok(()),
-            false => self.pieces.push(frames::arrow(bytes)).await.map_err(left),
+            false => self.push(frames::arrow(bytes)).await,
         }
     }
 
     async fn send(&mut self, value: &Value) -> Result<()> {
-        self.pieces.push(frames::json(value)).await.map_err(left)
+        self.push(frames::json(value)).await
+    }
+
+    /// Waits for a slow reader as long as for a slow request: its statement holds a permit.
+    async fn push(&mut self, frame: Bytes) -> Result<()> {
+        let limit = self.console.shared.config.limits.startup_timeout();
+        let pushed = tokio::time::timeout(limit, self.pieces.push(frame)).await;
+        let stalled = |_| Error::new(SqlState::QUERY_CANCELED, "the client does not read its rows");
+        pushed.map_err(stalled)?.map_err(left)
     }
 }
 

@@ -8,6 +8,7 @@ use futures::StreamExt;
 use thalweg_execution::cancel::CancelHandle;
 use thalweg_query::{Copy, Outcome, Session, SessionInfo};
 use thalweg_types::{Error, Result, SqlState};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::admission::{Asker, Permit};
 use crate::connections::{ConnectionPermit, FrontEnd, Listed};
@@ -25,6 +26,8 @@ pub(crate) struct Call {
     user: Arc<str>,
     pub(crate) session: Session,
     listed: Listed,
+    /// The console's requests share a limit, so that they leave statements to other clients.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 impl Call {
@@ -40,7 +43,7 @@ impl Call {
         let listed = shared.list(place, peer, user, &session)?;
         let process_id = listed.connection.id;
         session.introduce(SessionInfo { process_id, ..SessionInfo::default() });
-        Ok(Call { shared, user: Arc::clone(user), session, listed })
+        Ok(Call { shared, user: Arc::clone(user), session, listed, room: None })
     }
 
     /// Number of the connection, as `pg_stat_activity` shows it.
@@ -51,6 +54,11 @@ impl Call {
     /// Sets the application's name, as `pg_stat_activity` shows it.
     pub(crate) fn name_application(&self, name: &str) {
         self.listed.connection.call(name);
+    }
+
+    /// Holds a permit until the last row is on its way.
+    pub(crate) fn hold(&mut self, room: OwnedSemaphorePermit) {
+        self.room = Some(room);
     }
 
     pub(crate) fn cancel_handle(&self) -> CancelHandle {
