@@ -56,11 +56,7 @@ impl Admission {
             return Ok(permit);
         }
         let waiting = self.permit(asker);
-        tokio::time::timeout(self.timeout, waiting).await.map_err(|_| {
-            let message = "too many statements run at once, and none ended in time";
-            Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
-                .with_hint("Try again later, or raise limits.statements.")
-        })
+        tokio::time::timeout(self.timeout, waiting).await.map_err(|_| none_ended())
     }
 
     /// Waits for a permit for a statement; `None` if it needs none.
@@ -97,6 +93,13 @@ impl Admission {
         };
         Permit { _place: slot.expect("places are never closed") }
     }
+}
+
+/// The error of a statement that waited in vain.
+pub(crate) fn none_ended() -> Error {
+    let message = "too many statements run at once, and none ended in time";
+    Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, message)
+        .with_hint("Try again later, or raise limits.statements.")
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod verified_passwords;
 pub use first_start::administrator_password;
 pub use password::{Identity, Users};
 pub use policy::{AuthConfig, Method, Policy};
+pub(crate) use tokens::CredentialFingerprint;
 
 use thalweg_types::{Error, SqlState};
 
@@ -24,7 +25,7 @@ pub(crate) fn refused(user: &str) -> Error {
 }
 
 /// 32 random bytes from the operating system.
-fn secret() -> [u8; 32] {
+pub(crate) fn secret() -> [u8; 32] {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).expect("the operating system has a source of randomness");
     bytes

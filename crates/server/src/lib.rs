@@ -10,6 +10,7 @@ mod admission;
 pub mod auth;
 mod config;
 mod connections;
+mod console;
 mod credentials;
 mod flight;
 #[doc(hidden)]

@@ -24,6 +24,19 @@ pub(crate) fn keep_pages_out(
         let message = "web pages may not send statements";
         return Err(Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message));
     }
+    keep_foreign_names_out(policy, headers, uri, peer)
+}
+
+/// Refuses requests under a name that another site can have, where no password is needed.
+///
+/// # Errors
+/// If the caller could be a web page whose domain resolves to this machine.
+pub(crate) fn keep_foreign_names_out(
+    policy: Policy,
+    headers: &HeaderMap,
+    uri: &Uri,
+    peer: SocketAddr,
+) -> Result<()> {
     if policy.method(peer.ip()) == Method::Trust && !is_here(headers, uri) {
         let message = "without a password, only localhost and addresses name this server";
         return Err(Error::new(SqlState::INVALID_AUTHORIZATION, message)

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::console::{self, Failure};
 use crate::tidy;
 
 /// Length of the tests.
@@ -101,8 +102,23 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
         step(&format!("no {name} here: tests leave out {what}"));
     }
     cargo(root, &test, length)?;
+    web_console(root)?;
     cargo(root, INTERLEAVINGS, length)?;
     cargo(root, HISTORIES, length)
+}
+
+/// Builds the web console, compares it with the embedded files, and tests it in a browser with the
+/// program that the tests have built.
+fn web_console(root: &Path) -> Result<(), String> {
+    step("the web console");
+    match console::check(root) {
+        Ok(()) => Ok(()),
+        Err(Failure::Missing(reason)) => {
+            step(&format!("{reason}: tests leave out what the web console needs it for"));
+            Ok(())
+        }
+        Err(Failure::Broken(message)) => Err(message),
+    }
 }
 
 /// The Python that the environment names, or else the one of the path if it has DuckDB.

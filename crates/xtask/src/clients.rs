@@ -12,7 +12,7 @@
 
 mod document;
 mod install;
-mod program;
+pub mod program;
 mod report;
 mod server;
 
@@ -111,8 +111,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
 }
 
 fn options(root: &Path, arguments: &[&str]) -> Result<Options, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let server = target.unwrap_or_else(|| root.join("target")).join("release/thalweg");
+    let server = crate::target(root).join("release/thalweg");
     let mut options = Options { server, limit: TOTAL_LIMIT, names: Vec::new() };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {

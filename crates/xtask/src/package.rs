@@ -93,8 +93,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
 }
 
 fn parse(root: &Path, arguments: &[&str]) -> Result<Options, String> {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let target = target.unwrap_or_else(|| root.join("target"));
+    let target = crate::target(root);
     let mut options = Options {
         kinds: Vec::new(),
         program: target.join("release/thalweg"),

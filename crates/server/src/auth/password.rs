@@ -185,7 +185,7 @@ impl Users {
 
     /// A digest of the reasons for a user's access: the role's id, its password and the password's
     /// validity. It changes with any of them.
-    fn credential_fingerprint(&self, user: &str) -> CredentialFingerprint {
+    pub(crate) fn credential_fingerprint(&self, user: &str) -> CredentialFingerprint {
         let Some(role) = self.database.role(user) else { return CredentialFingerprint::default() };
         let password = role.password.as_ref().map_or("", |password| password.0.as_str());
         let mut digest = digest::Context::new(&digest::SHA256);

@@ -32,7 +32,7 @@ struct Token {
 }
 
 /// A digest of a role's id, its password and the password's validity.
-pub(super) type CredentialFingerprint = [u8; 32];
+pub(crate) type CredentialFingerprint = [u8; 32];
 
 impl Tokens {
     /// Issues a new token, in hexadecimal.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use thalweg_types::{Error, ErrorKind};
 
 /// An error as a response to the client.
@@ -16,21 +16,27 @@ impl From<Error> for Refused {
     }
 }
 
+/// An error with all of its fields.
+pub(crate) fn fields(error: &Error) -> Value {
+    json!({
+        "sqlstate": error.state().0,
+        "message": error.message(),
+        "detail": error.detail(),
+        "hint": error.hint(),
+        "position": error.position(),
+    })
+}
+
+/// An error as a response, without a challenge: a browser that gets one shows a dialog of its own.
+pub(crate) fn unchallenged(error: &Error) -> Response {
+    (status(error), Json(json!({ "error": fields(error) }))).into_response()
+}
+
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Refused(error) = self;
-        let status = status(&error);
-        let body = json!({
-            "error": {
-                "sqlstate": error.state().0,
-                "message": error.message(),
-                "detail": error.detail(),
-                "hint": error.hint(),
-                "position": error.position(),
-            }
-        });
-        let mut response = (status, Json(body)).into_response();
-        if status == StatusCode::UNAUTHORIZED {
+        let mut response = unchallenged(&error);
+        if response.status() == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Basic realm=\"thalweg\", charset=\"UTF-8\"");
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }

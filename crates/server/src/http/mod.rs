@@ -6,11 +6,13 @@
 //! | `GET /health/ready` | 200 while it takes statements and writes, 503 and why while not |
 //! | `GET /metrics` | counters for Prometheus; asks for a password where SQL does |
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
+//! | `GET /console/` | the web console, with an interface of its own ([`crate::console`]) |
 
-mod errors;
+pub(crate) mod call;
+pub(crate) mod errors;
 pub(crate) mod fuzz;
-mod request;
-mod sql;
+pub(crate) mod request;
+pub(crate) mod sql;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -26,6 +28,7 @@ use axum::routing::{get, post};
 use thalweg_query::{Database, StorageReason};
 
 pub(crate) use self::errors::Refused;
+use crate::console;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 
@@ -38,7 +41,8 @@ pub(crate) fn web(shared: Arc<Shared>) -> Web {
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
         .route("/sql", post(sql::run))
-        .with_state(Arc::clone(&shared));
+        .with_state(Arc::clone(&shared))
+        .merge(console::routes(&shared));
     Web::new(shared, router, Kind::Http)
 }
 

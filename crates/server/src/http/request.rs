@@ -13,16 +13,16 @@ use crate::values::without_zero;
 /// A statement, as text or as JSON: `{"sql": "SELECT $1", "parameters": [1]}`.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
-    pub(super) sql: String,
+pub(crate) struct Request {
+    pub(crate) sql: String,
     #[serde(default)]
-    pub(super) parameters: Vec<Parameter>,
+    pub(crate) parameters: Vec<Parameter>,
 }
 
 /// A parameter's value as text in the format of literals; `None` for NULL.
 #[derive(Debug, Deserialize, PartialEq)]
 #[serde(try_from = "Box<RawValue>")]
-pub(super) struct Parameter(Option<String>);
+pub(crate) struct Parameter(Option<String>);
 
 impl TryFrom<Box<RawValue>> for Parameter {
     type Error = serde_json::Error;
@@ -35,6 +35,12 @@ impl TryFrom<Box<RawValue>> for Parameter {
             text if text.starts_with('"') => Some(serde_json::from_str(text)?),
             other => Some(other.to_owned()),
         }))
+    }
+}
+
+impl Parameter {
+    pub(crate) fn text(self) -> Option<String> {
+        self.0
     }
 }
 
@@ -67,7 +73,7 @@ impl Request {
     }
 
     pub(super) fn texts(self) -> Vec<Option<String>> {
-        self.parameters.into_iter().map(|Parameter(text)| text).collect()
+        self.parameters.into_iter().map(Parameter::text).collect()
     }
 }
 
@@ -121,6 +127,8 @@ pub(super) fn content_type(format: Format) -> &'static str {
     match format {
         Format::Csv => "text/csv; charset=utf-8; header=present",
         Format::ArrowStream => "application/vnd.apache.arrow.stream",
+        Format::Arrow => "application/vnd.apache.arrow.file",
+        Format::Parquet => "application/vnd.apache.parquet",
         Format::Tsv | Format::Text => "text/plain; charset=utf-8",
         _ => "application/x-ndjson",
     }

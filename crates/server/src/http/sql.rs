@@ -18,23 +18,20 @@ use futures::StreamExt;
 use parking_lot::Mutex;
 use serde_json::json;
 use thalweg_formats::{Format, WriteOptions, Writer};
-use thalweg_query::{Copy, Outcome, Session, SessionInfo};
+use thalweg_query::{Copy, Outcome};
 use thalweg_types::{Error, Result, SqlState};
 
+use super::call::{self, Call};
 use super::errors::Refused;
 use super::request::{Options, Request, content_type, format};
-use crate::admission::{Asker, Permit};
-use crate::connections::{FrontEnd, Listed};
+use crate::admission::Permit;
+use crate::connections::FrontEnd;
 use crate::credentials::{self, Credentials};
 use crate::metrics::StatementKind;
 use crate::origin_guard::keep_pages_out;
-use crate::parameters;
 use crate::read_ahead::{Pieces, ReadAhead};
 use crate::shared::Shared;
 use crate::trace::Watch;
-
-/// Maximum size of a request: a statement's text with its parameters.
-const REQUEST_BYTES_MAX: usize = 16 << 20;
 
 pub(super) async fn run(
     State(shared): State<Arc<Shared>>,
@@ -59,22 +56,10 @@ async fn begin(
     let user = user(&shared, &head, peer).await?;
     let options = Options::read(&head.uri)?;
     let format = format(options.format.as_deref(), &head.headers)?;
-    if shared.is_draining() {
-        let message = "the database system is shutting down";
-        return Err(Error::new(SqlState::CANNOT_CONNECT_NOW, message));
-    }
-    let place = shared.connections.permit()?;
-    let body = tokio::time::timeout(shared.config.limits.startup_timeout(), receive(body)).await;
-    let body = body.unwrap_or_else(|_| Err(broken("it took too long")))?;
+    let (place, body) = call::receive(&shared, body).await?;
     let request = Request::read(&head.headers, &body)?;
-    let mut session = shared.database.session_as(&user)?;
-    let listed = shared.list(place, peer, &user, &session)?;
-    session.introduce(SessionInfo { process_id: listed.connection.id, ..SessionInfo::default() });
-    let sql: Arc<str> = request.sql.as_str().into();
-    listed.connection.begin(&sql);
-    let watch = shared.observer.begin(FrontEnd::Http, &user, &sql);
-    let statement = Statement { shared, session, watch, format, listed };
-    Ok((statement, request))
+    let call = Call::open(shared, place, peer, &user)?;
+    Ok((Statement::begin(call, &request.sql, format), request))
 }
 
 /// # Errors
@@ -85,38 +70,21 @@ pub(super) async fn user(shared: &Shared, head: &Parts, peer: SocketAddr) -> Res
     credentials::user(shared, given.map(Credentials::read).transpose()?, peer).await
 }
 
-async fn receive(body: Body) -> Result<Vec<u8>> {
-    let mut pieces = body.into_data_stream();
-    let mut received = Vec::new();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| broken(&error.to_string()))?;
-        if received.len() + piece.len() > REQUEST_BYTES_MAX {
-            let limit = REQUEST_BYTES_MAX;
-            let message = format!("the request is longer than the limit of {limit} bytes");
-            return Err(Error::new(SqlState::LIMIT_EXCEEDED, message)
-                .with_hint("Load many rows with COPY, or over Flight SQL."));
-        }
-        received.extend_from_slice(&piece);
-    }
-    Ok(received)
-}
-
-fn broken(why: &str) -> Error {
-    Error::new(SqlState::CONNECTION_FAILURE, format!("the request did not arrive: {why}"))
-}
-
 /// A running statement.
-struct Statement {
-    shared: Arc<Shared>,
-    session: Session,
+pub(crate) struct Statement {
+    call: Call,
     watch: Watch,
     format: Format,
-    /// The connection stays in the list until the statement's last row is on its way.
-    listed: Listed,
 }
 
 impl Statement {
-    async fn run(mut self, request: Request) -> Result<Response> {
+    /// Begins the one statement of a call; its rows are sent in a format.
+    pub(crate) fn begin(call: Call, sql: &str, format: Format) -> Statement {
+        let watch = call.begin(sql);
+        Statement { call, watch, format }
+    }
+
+    pub(crate) async fn run(mut self, request: Request) -> Result<Response> {
         let (outcome, permit) = match self.execute(request).await {
             Ok(executed) => executed,
             Err(error) => {
@@ -131,7 +99,7 @@ impl Statement {
             let notices = notices.collect::<Vec<_>>();
             return Ok(Json(json!({ "tag": tag, "notices": notices })).into_response());
         }
-        let Statement { session, watch, format, listed, .. } = self;
+        let Statement { call, watch, format } = self;
         let options = match &outcome.copy {
             // The COPY statement specifies the format of its rows itself.
             Some(Copy::Out(options)) => options.clone(),
@@ -141,9 +109,9 @@ impl Statement {
         let mut pieces = ReadAhead::start(async move |pieces| {
             let sent = send_rows(outcome, &options, &watch, &pieces).await;
             if sent.is_ok() {
-                session.publish_notifications();
+                call.session.publish_notifications();
             }
-            drop((session, permit, listed));
+            drop((call, permit));
             watch.end(sent.as_ref().err());
             sent
         });
@@ -158,24 +126,14 @@ impl Statement {
         Ok(([(CONTENT_TYPE, kind)], Body::from_stream(all)).into_response())
     }
 
-    async fn execute(&mut self, request: Request) -> Result<(Outcome, Option<Permit>)> {
+    async fn execute(&mut self, mut request: Request) -> Result<(Outcome, Option<Permit>)> {
         if StatementKind::of(&request.sql) == StatementKind::Transaction {
             let message = "a transaction needs a connection, and each request is on its own";
             return Err(Error::new(SqlState::NO_ACTIVE_TRANSACTION, message));
         }
-        let (admission, asker) = (&self.shared.admission, Asker::of(&self.session));
-        let permit = admission.admit_statement(asker, &request.sql).await?;
-        let outcome = if request.parameters.is_empty() {
-            self.session.execute(&request.sql).await?
-        } else {
-            let prepared = self.session.prepare(&request.sql, &[]).await?;
-            let values = parameters::of_texts(&prepared, request.texts())?;
-            self.session.execute_prepared(&prepared, &values).await?
-        };
-        if let Some(Copy::In(_)) = outcome.copy {
-            return Err(Error::unsupported("COPY FROM STDIN over HTTP"));
-        }
-        Ok((outcome, permit))
+        let permit = self.call.admit(&request.sql).await?;
+        let sql = take(&mut request.sql);
+        Ok((self.call.execute(&sql, request.texts()).await?, permit))
     }
 }
 
@@ -208,10 +166,10 @@ async fn push(bytes: Vec<u8>, rows: usize, watch: &Watch, pieces: &Pieces<Bytes>
 
 /// A buffer shared with the writer, emptied after each batch.
 #[derive(Clone, Default)]
-struct Written(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Written(Arc<Mutex<Vec<u8>>>);
 
 impl Written {
-    fn take(&self) -> Vec<u8> {
+    pub(crate) fn take(&self) -> Vec<u8> {
         take(&mut *self.0.lock())
     }
 }

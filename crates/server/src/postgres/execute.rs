@@ -4,6 +4,7 @@ use arrow::datatypes::SchemaRef;
 use thalweg_execution::row_forms::{RowForm, ValueForms};
 use thalweg_formats::postgres::ValueFormat;
 use thalweg_query::{Copy, Outcome, TransactionStatus, forward_move};
+use thalweg_types::Error;
 
 use super::connection::{Client, MessageFailure};
 use super::portal::{Counted, Rows};
@@ -141,14 +142,16 @@ impl Client {
 /// Shifts an error's position from the statement to the text that contains it.
 fn placed(trouble: MessageFailure, sql: &str, offset: usize) -> MessageFailure {
     match trouble {
-        MessageFailure::Error(error) => {
-            let before = sql[..offset].chars().count();
-            let position = error.position().map(|position| position + before);
-            MessageFailure::Error(match position {
-                Some(position) => error.with_position(position),
-                None => error,
-            })
-        }
+        MessageFailure::Error(error) => MessageFailure::Error(placed_error(error, sql, offset)),
         end @ MessageFailure::End(_) => end,
+    }
+}
+
+/// Shifts an error's position by the characters before a byte offset of the text.
+pub(crate) fn placed_error(error: Error, sql: &str, offset: usize) -> Error {
+    let before = sql[..offset].chars().count();
+    match error.position() {
+        Some(position) => error.with_position(position + before),
+        None => error,
     }
 }

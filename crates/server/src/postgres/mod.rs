@@ -27,6 +27,7 @@ use tokio::net::TcpListener;
 
 use crate::accept;
 use crate::shared::{Shared, Stage};
+pub(crate) use execute::placed_error;
 
 /// Accepts connections until the server drains.
 pub(crate) async fn serve(shared: Arc<Shared>, listener: TcpListener) {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::File;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -81,8 +81,15 @@ pub fn tail(output: &str) -> String {
     lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }
 
-/// Where a program lies on the search path.
+/// True if a program is on the search path.
 pub fn is_there(name: &str) -> bool {
+    path_of(name).is_some()
+}
+
+/// The path of a program on the search path.
+pub fn path_of(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|directory| directory.join(name).is_file())
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(name))
+        .find(|program| program.is_file())
 }
