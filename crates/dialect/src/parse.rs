@@ -81,13 +81,17 @@ pub fn parse(sql: &str) -> Result<Vec<Parsed>> {
 
 /// The tokens of a text, if the statement has memory for them.
 fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    let mut tokens = Vec::new();
     if sql.len() >= COUNTED_BYTES {
+        let count = tokens_at_most(sql);
         // A statement moves its tokens into a list of its own.
-        allow_together(tokens_at_most(sql).saturating_mul(2 * size_of::<TokenWithSpan>()))?;
+        allow_together(count.saturating_mul(2 * size_of::<TokenWithSpan>()))?;
+        tokens.reserve_exact(count);
     }
     Tokenizer::new(&ThalwegDialect, sql)
-        .tokenize_with_location()
-        .map_err(|error| errors::from_tokenizer(&error, sql))
+        .tokenize_with_location_into_buf(&mut tokens)
+        .map_err(|error| errors::from_tokenizer(&error, sql))?;
+    Ok(tokens)
 }
 
 fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
@@ -97,8 +101,10 @@ fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
     let mut tokens = tokens.into_iter();
     while tokens.len() > 0 {
         check_cancelled()?;
-        let of_one = tokens.by_ref().take_while(|token| token.token != Token::SemiColon);
-        let of_one: Vec<TokenWithSpan> = of_one.collect();
+        let is_inside = |token: &&TokenWithSpan| token.token != Token::SemiColon;
+        let count = tokens.as_slice().iter().take_while(is_inside).count();
+        let of_one: Vec<TokenWithSpan> = tokens.by_ref().take(count).collect();
+        tokens.next();
         let Some((first, last)) = ends(&of_one) else { continue };
         let offset = places.offset(first.span.start);
         let text = &sql[offset..places.offset(last.span.end)];

@@ -11,6 +11,7 @@ use datafusion::common::utils::SingleRowListArrayBuilder;
 use datafusion::common::{Result as PlanResult, ScalarValue, internal_err};
 use datafusion::logical_expr::Accumulator;
 use datafusion::logical_expr::function::AccumulatorArgs;
+use thalweg_values::bounded_output::allow_together;
 use thalweg_values::errors::external;
 use thalweg_values::statement_control::check_cancelled;
 
@@ -18,6 +19,10 @@ use super::super::group_values::GroupValues;
 
 /// Fewer values are not examined for duplicates before the result is asked for.
 const VALUES_MIN: usize = 1 << 10;
+
+/// About the bytes that sorting takes for each value beside the values: its key, its position, and
+/// its view among all values, the sorted and the distinct ones.
+const SORTING_BYTES: usize = 96;
 
 #[derive(Debug)]
 pub(super) struct DistinctValues {
@@ -72,6 +77,8 @@ impl DistinctValues {
         if self.distinct == self.count {
             return Ok(());
         }
+        let sorting = self.count.saturating_mul(SORTING_BYTES);
+        allow_together(sorting).map_err(external)?;
         let Some(values) = self.values.take()? else { return Ok(()) };
         // Texts stay where they are, and each step below only makes views of them.
         let options = SortOptions { descending: false, nulls_first: false };
