@@ -12,6 +12,7 @@ use crate::auth::{Policy, Users};
 use crate::config::ServerConfig;
 use crate::connections::{ConnectionPermit, Connections, Listed};
 use crate::metrics::Metrics;
+use crate::records::memory::Memory;
 use crate::tls::Tls;
 use crate::trace::Observer;
 use crate::unauthenticated::Unauthenticated;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     pub(crate) unauthenticated: Arc<Unauthenticated>,
     pub(crate) admission: Admission,
+    /// The memory of rows that arrive as record streams and HTTP uploads.
+    pub(crate) ingest_memory: Memory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) stage: watch::Sender<Stage>,

@@ -61,7 +61,7 @@ impl Upload {
 }
 
 /// Checks the decoded size that a message declares: a few compressed bytes can expand to gigabytes.
-fn check(
+pub(crate) fn check(
     message: &FlightData,
     room: &impl Fn(usize) -> Result<()>,
 ) -> std::result::Result<(), FlightError> {
@@ -77,7 +77,7 @@ pub(super) fn command(bytes: &[u8]) -> Result<Command> {
     Command::try_from(any).map_err(|_| protocol("the command cannot be read"))
 }
 
-pub(super) fn unreadable(error: FlightError) -> Error {
+pub(crate) fn unreadable(error: FlightError) -> Error {
     match error {
         FlightError::Tonic(status) => broken(&status),
         FlightError::ExternalError(source) => match source.downcast::<Error>() {
@@ -99,6 +99,6 @@ fn nothing() -> Error {
         .with_hint("To ingest a table without rows, give the driver one batch without rows.")
 }
 
-pub(super) fn protocol(message: &str) -> Error {
+pub(crate) fn protocol(message: &str) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, message)
 }

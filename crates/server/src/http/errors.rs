@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use thalweg_types::{Error, ErrorKind};
 
 /// An error as a response to the client.
@@ -20,15 +20,7 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Refused(error) = self;
         let status = status(&error);
-        let body = json!({
-            "error": {
-                "sqlstate": error.state().0,
-                "message": error.message(),
-                "detail": error.detail(),
-                "hint": error.hint(),
-                "position": error.position(),
-            }
-        });
+        let body = json!({ "error": error_fields(&error) });
         let mut response = (status, Json(body)).into_response();
         if status == StatusCode::UNAUTHORIZED {
             let challenge = HeaderValue::from_static("Basic realm=\"thalweg\", charset=\"UTF-8\"");
@@ -38,7 +30,19 @@ impl IntoResponse for Refused {
     }
 }
 
-fn status(error: &Error) -> StatusCode {
+/// The fields of an error as JSON.
+pub(super) fn error_fields(error: &Error) -> Value {
+    json!({
+        "sqlstate": error.state().0,
+        "message": error.message(),
+        "detail": error.detail(),
+        "hint": error.hint(),
+        "position": error.position(),
+    })
+}
+
+/// The status code for an error.
+pub(super) fn status(error: &Error) -> StatusCode {
     let sqlstate = error.state().0;
     match (sqlstate, sqlstate.get(..2).unwrap_or_default()) {
         (_, "28") => StatusCode::UNAUTHORIZED,

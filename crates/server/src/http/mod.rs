@@ -1,4 +1,4 @@
-//! HTTP: health checks, metrics, and statements without a driver.
+//! HTTP: health checks, metrics, statements without a driver, and rows of other programs.
 //!
 //! | path | what |
 //! | --- | --- |
@@ -6,11 +6,17 @@
 //! | `GET /health/ready` | 200 while it takes statements and writes, 503 and why while not |
 //! | `GET /metrics` | counters for Prometheus; asks for a password where SQL does |
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
+//! | `POST /tables/NAME` | writes rows to a table ([`tables`]) |
+//! | `POST /api/v2/write`, `POST /write` | writes points of InfluxDB's line protocol ([`influx`]) |
+//! | `GET /ping`, `GET /health` | readiness as InfluxDB's clients ask for it |
 
 mod errors;
 pub(crate) mod fuzz;
+pub(crate) mod influx;
+mod ingest;
 mod request;
 mod sql;
+mod tables;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -38,6 +44,11 @@ pub(crate) fn web(shared: Arc<Shared>) -> Web {
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
         .route("/sql", post(sql::run))
+        .route("/tables/{name}", post(tables::run))
+        .route("/api/v2/write", post(influx::write_v2))
+        .route("/write", post(influx::write_v1))
+        .route("/ping", get(influx::ping))
+        .route("/health", get(influx::health))
         .with_state(Arc::clone(&shared));
     Web::new(shared, router, Kind::Http)
 }
