@@ -7,7 +7,7 @@ mod batches;
 mod builder;
 mod pack;
 
-pub use batches::{BatchReader, check_message};
+pub use batches::{BatchReader, check_message, schema_of_message};
 pub use builder::RowsBuilder;
 pub use pack::RowPacker;
 

@@ -18,6 +18,7 @@ use crate::admission::Admission;
 use crate::auth::{Policy, Users, administrator_password};
 use crate::config::ServerConfig;
 use crate::connections::Connections;
+use crate::http::BodyMemory;
 use crate::metrics::Metrics;
 use crate::postgres;
 use crate::records::memory::Memory;
@@ -159,6 +160,7 @@ pub(crate) fn shared(
         unauthenticated,
         admission: Admission::new(limits.statements, limits.queue_timeout()),
         ingest_memory: Memory::new(limits.record_bytes),
+        body_memory: BodyMemory::new(limits.record_bytes.max(limits.message_bytes)),
         metrics,
         observer,
         stage: watch::Sender::new(Stage::Serving),

@@ -21,7 +21,7 @@ echo "# $(curl --version | head -n 1)"
 check "the server is live" live curl -sS "$url/health/live"
 check "a statement has rows" '{"one":1}' curl -sS "$url/sql" --data-binary 'SELECT 1 AS one'
 check "points are written" 204 \
-    curl -sS -o /dev/null -w '%{http_code}' "$url/write?db=public" --data-binary 'm v=1 1'
+    curl -sS -o /dev/null -w '%{http_code}' "$url/write?db=public" --data-binary 'm v=1 1000'
 check "a chunked body is written" '{"errors":[],"rejected":0,"rows":1}' \
     curl -sS -H 'Transfer-Encoding: chunked' -H 'Content-Type: text/csv' \
     "$url/tables/m?mode=upsert" --data-binary $'time,v\n2024-01-01,2\n'

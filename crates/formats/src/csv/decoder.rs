@@ -178,6 +178,12 @@ impl CsvDecoder {
         CsvDecoder { record_bytes_max: bytes.min(RECORD_BYTES_MAX), ..self }
     }
 
+    /// Number of bytes that are not decoded yet.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Adds the next piece; returns the batches that are full.
     pub fn push(&mut self, piece: &[u8]) -> Result<Vec<RecordBatch>> {
         self.buffer.extend_from_slice(piece);

@@ -51,14 +51,15 @@ fn line_end(text: &[u8]) -> Option<usize> {
     if memchr::memchr(b'"', candidate).is_none() || is_comment(candidate) {
         return first;
     }
-    let (mut at, mut is_field) = (0, false);
+    let (mut at, mut is_field, mut behind_equals) = (0, false, usize::MAX);
     while at < text.len() {
         match text[at] {
             b'\n' => return Some(at),
+            b'=' => behind_equals = at + 1,
             b'\\' if text.get(at + 1).is_some_and(|byte| *byte != b'\n') => at += 1,
             // Leading spaces do not begin the fields.
             b' ' if at > 0 && text[at - 1] != b' ' => is_field = true,
-            b'"' if is_field && text[at - 1] == b'=' => at = string_end(text, at + 1)?,
+            b'"' if is_field && at == behind_equals => at = string_end(text, at + 1)?,
             _ => {}
         }
         at += 1;

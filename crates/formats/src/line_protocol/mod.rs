@@ -44,7 +44,8 @@ impl Point<'_> {
     /// Reads a line, without its end. `None` for a line that is empty or a comment.
     ///
     /// # Errors
-    /// 22P02 if it breaks the grammar, 22003 if a number is out of range, 22021 if it is not UTF-8.
+    /// 22P02 if it breaks the grammar, 22003 if a number is out of range, 22021 if it is not UTF-8,
+    /// 54011 if it has more than [`PARTS_MAX`] tags and fields.
     pub fn read(line: &[u8]) -> Result<Option<Point<'_>>> {
         let text = str::from_utf8(line).map_err(|_| {
             let message = "invalid byte sequence for encoding \"UTF8\"";
@@ -62,6 +63,9 @@ impl Point<'_> {
     }
 }
 
+/// Maximum number of tags and fields of a point: no table has more columns.
+pub const PARTS_MAX: usize = 1_600;
+
 /// The characters before which a backslash is an escape, and at which a part of a line ends.
 const MEASUREMENT: &[u8] = b", ";
 const KEY: &[u8] = b",= ";
@@ -74,7 +78,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn point(mut self) -> Result<Point<'a>> {
-        let measurement = self.part(MEASUREMENT);
+        let measurement = self.name(MEASUREMENT)?;
         if measurement.is_empty() {
             return Err(malformed("the measurement is missing"));
         }
@@ -85,9 +89,10 @@ impl<'a> Parser<'a> {
                 return Err(malformed(format!("tag \"{key}\" occurs twice")));
             }
             tags.push((key, value));
+            check_count(tags.len())?;
         }
         self.spaces();
-        let fields = self.fields()?;
+        let fields = self.fields(tags.len())?;
         if let Some((key, _)) = fields.iter().find(|(key, _)| tags.iter().any(|tag| tag.0 == *key))
         {
             return Err(malformed(format!("\"{key}\" is a tag and a field of one line")));
@@ -97,7 +102,7 @@ impl<'a> Parser<'a> {
     }
 
     fn tag(&mut self) -> Result<(Cow<'a, str>, Cow<'a, str>)> {
-        let key = self.part(KEY);
+        let key = self.name(KEY)?;
         if key.is_empty() {
             return Err(malformed("a tag has no key"));
         }
@@ -116,10 +121,10 @@ impl<'a> Parser<'a> {
         Ok((key, value))
     }
 
-    fn fields(&mut self) -> Result<Vec<(Cow<'a, str>, FieldValue<'a>)>> {
+    fn fields(&mut self, tags: usize) -> Result<Vec<(Cow<'a, str>, FieldValue<'a>)>> {
         let mut fields: Vec<(Cow<'a, str>, FieldValue<'a>)> = Vec::new();
         loop {
-            let key = self.part(KEY);
+            let key = self.name(KEY)?;
             if key.is_empty() && fields.is_empty() && self.peek().is_none() {
                 return Err(malformed("the fields are missing"));
             }
@@ -134,6 +139,7 @@ impl<'a> Parser<'a> {
                 Some((_, known)) => *known = value,
                 None => fields.push((key, value)),
             }
+            check_count(tags + fields.len())?;
             if !self.take(b',') {
                 break;
             }
@@ -196,6 +202,15 @@ impl<'a> Parser<'a> {
         number.map(Some)
     }
 
+    /// Like [`part`](Parser::part), for a name.
+    fn name(&mut self, ends: &[u8]) -> Result<Cow<'a, str>> {
+        let name = self.part(ends);
+        match name.contains('\n') {
+            true => Err(malformed("a name has a newline")),
+            false => Ok(name),
+        }
+    }
+
     /// The text up to one of the characters of `ends` that no backslash precedes.
     fn part(&mut self, ends: &[u8]) -> Cow<'a, str> {
         let (bytes, mut from) = (self.text.as_bytes(), self.at);
@@ -229,6 +244,14 @@ impl<'a> Parser<'a> {
     fn spaces(&mut self) {
         while self.take(b' ') {}
     }
+}
+
+fn check_count(parts: usize) -> Result<()> {
+    if parts <= PARTS_MAX {
+        return Ok(());
+    }
+    let message = format!("a point can have at most {PARTS_MAX} tags and fields");
+    Err(Error::new(SqlState::TOO_MANY_COLUMNS, message))
 }
 
 fn malformed(message: impl Into<String>) -> Error {

@@ -32,6 +32,7 @@ use axum::routing::{get, post};
 use thalweg_query::{Database, StorageReason};
 
 pub(crate) use self::errors::Refused;
+pub(crate) use self::ingest::BodyMemory;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
 

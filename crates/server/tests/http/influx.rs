@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
+use thalweg_query::Database;
 use thalweg_server::auth::AuthConfig;
 use thalweg_server::{Server, ServerConfig};
 
 use super::ingest::{counts, gzip, open, rows};
-use super::{Answer, get, post, server, sql, started};
+use super::{Answer, get, post, server, sql, started, started_on};
 
 const V2: &str = "/api/v2/write?org=o&bucket=b";
 
@@ -34,9 +35,9 @@ async fn points_become_rows_and_repeated_points_replace_their_fields() {
         )
         .await,
         [
-            json!({"host": "a", "usage": 9.0, "n": 4, "ok": true, "note": "x \"y\"",
+            json!({"host": "a", "usage": 9, "n": 4, "ok": true, "note": "x \"y\"",
                    "t": 1_700_000_000}),
-            json!({"host": "b", "usage": 2.0, "n": null, "ok": null, "note": null,
+            json!({"host": "b", "usage": 2, "n": null, "ok": null, "note": null,
                    "t": 1_700_000_000}),
         ]
     );
@@ -52,12 +53,125 @@ async fn new_tags_and_fields_are_added_and_new_tags_tell_points_apart() {
     assert_eq!(
         found,
         [
-            json!({"a": "1", "b": "", "v": 1.0}),
-            json!({"a": "1", "b": "x", "v": 2.0}),
-            json!({"a": "1", "b": "y", "v": 3.0}),
-            json!({"a": "", "b": "", "v": 5.0}),
+            json!({"a": "1", "b": "", "v": 1}),
+            json!({"a": "1", "b": "x", "v": 2}),
+            json!({"a": "1", "b": "y", "v": 3}),
+            json!({"a": "", "b": "", "v": 5}),
         ]
     );
+}
+
+/// A definition within a request changes the table for points that came before.
+#[tokio::test(flavor = "multi_thread")]
+async fn points_before_and_behind_a_new_column_are_written_in_order() {
+    let server = open(AuthConfig::Auto).await;
+    assert_eq!(write(&server, "m,a=1 v=1 1000").await.status, 204);
+    let lines = "m,a=1 v=2 1000\nm,a=1 w=1 1000\nm,a=1 v=3 1000\nm,a=1,b=x v=4 1000\n\
+        m,a=1 v=5 1000\nm,a=1 v=6 1001";
+    assert_eq!(write(&server, lines).await.status, 204);
+    assert_eq!(
+        rows(&server, "SELECT a, b, v, w, time_ns AS ns FROM m ORDER BY v").await,
+        [
+            json!({"a": "1", "b": "x", "v": 4, "w": null, "ns": 0}),
+            json!({"a": "1", "b": "", "v": 5, "w": 1, "ns": 0}),
+            json!({"a": "1", "b": "", "v": 6, "w": null, "ns": 1}),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_define_one_table_together_write_all_points() {
+    define_together(open(AuthConfig::Auto).await).await;
+}
+
+/// A definition of another request is not visible before it is on disk.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_define_one_table_on_disk_wait_for_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::builder().directory(directory.path()).open().unwrap();
+    let mut config = ServerConfig::default();
+    config.ingest.create_tables = true;
+    define_together(started_on(config, database, &[]).await).await;
+}
+
+/// Every point is a row, and no request fails, while many requests add columns to one table.
+async fn define_together(server: Server) {
+    let write_some = async |client: usize| {
+        for request in 0..5 {
+            let line = |n: usize| {
+                let time = (client * 5 + request) * 50 + n;
+                format!("m,t{}=x,u=y f{client}_{request}={n},g={n}i {time}\n", time % 4)
+            };
+            let lines: String = (0..50).map(line).collect();
+            let answer = write(&server, &lines).await;
+            assert_eq!(answer.status, 204, "{}", answer.text());
+        }
+    };
+    futures::future::join_all((0..6).map(write_some)).await;
+    let query = "SELECT count(*) AS n, count(g) AS g, count(f5_4) AS f FROM m";
+    assert_eq!(rows(&server, query).await, [json!({"n": 1_500, "g": 1_500, "f": 50})]);
+}
+
+/// Points that differ in nanoseconds alone are points of their own, wherever a table is made.
+#[tokio::test(flavor = "multi_thread")]
+async fn nanoseconds_tell_points_apart() {
+    let server = open(AuthConfig::Auto).await;
+    for (lines, n) in [("m v=1 1000", 1), ("m v=2 1001", 2), ("m v=3 1001\nm v=4 -1", 3)] {
+        assert_eq!(write(&server, lines).await.status, 204, "{lines}");
+        assert_eq!(rows(&server, "SELECT count(*) AS n FROM m").await, [json!({"n": n})]);
+    }
+    assert_eq!(
+        rows(
+            &server,
+            "SELECT v, time_ns, extract(microseconds FROM time)::int AS us FROM m \
+                       ORDER BY time, time_ns"
+        )
+        .await,
+        [
+            json!({"v": 4, "time_ns": 999, "us": 59_999_999}),
+            json!({"v": 1, "time_ns": 0, "us": 1}),
+            json!({"v": 3, "time_ns": 1, "us": 1}),
+        ]
+    );
+    let taken = write(&server, "other time_ns=7i 1000\nother time_ns=8i 1001").await;
+    assert_eq!((taken.status, counts(&taken)), (400, json!([[2, "42804"]])), "{}", taken.text());
+    // Tables of one's own round times if they say so, and otherwise refuse what they cannot hold.
+    sql(&server, "CREATE TABLE rounded (time timestamptz(6) PRIMARY KEY, v float8)").await;
+    sql(&server, "CREATE TABLE plain (time timestamptz, n int, v float8, PRIMARY KEY (time, n))")
+        .await;
+    sql(&server, "CREATE TABLE keyed (h text PRIMARY KEY, time timestamptz, v float8)").await;
+    assert_eq!(write(&server, "rounded v=1 1001\nkeyed,h=a v=1 1001").await.status, 204);
+    let refused = write(&server, "plain v=1 1001").await;
+    assert_eq!((refused.status, counts(&refused)), (400, json!([[1, "42703"]])));
+    let server = self::server(AuthConfig::Auto).await;
+    sql(&server, "CREATE TABLE m (time timestamptz PRIMARY KEY, v float8)").await;
+    let refused = write(&server, "m v=1 1000\nm v=2 1001").await;
+    assert_eq!(counts(&refused), json!([[2, "42703"]]), "{}", refused.text());
+    assert!(refused.text().contains("time_ns"), "{}", refused.text());
+}
+
+/// Lines that cannot be rows do not keep others from making the table.
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_lines_of_a_new_table_are_rejected_alone() {
+    let server = open(AuthConfig::Auto).await;
+    let fields: Vec<String> = (0..1_599).map(|n| format!("f{n}=1")).collect();
+    let long = "x".repeat(70);
+    let lines = format!(
+        "m time=1 1000\nm {} 1000\nm v=1 1000\nm v={{}} 1000\nm\\\nx v=1\nm,{long}=a v=7 1000\n\
+         m s=\"a\nm v=9 2000\n\"b 1000\nm a\\=\"x\ny\"=1\nm v=2 1000",
+        fields.join(",")
+    );
+    let answer = write(&server, &lines).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    let rejected: BTreeSet<u64> = counts(&answer)
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|numbered| numbered[0].as_u64().unwrap())
+        .collect();
+    assert!(!rejected.contains(&3) && !rejected.contains(&13), "{}", answer.text());
+    assert!([1, 2, 4, 5, 8].iter().all(|line| rejected.contains(line)), "{}", answer.text());
+    assert_eq!(rows(&server, "SELECT v FROM m WHERE v IN (1, 2, 9)").await, [json!({"v": 2})]);
 }
 
 /// The last of several points with one key counts, whatever fields they have.
@@ -68,7 +182,7 @@ async fn points_of_one_request_apply_in_their_order() {
     assert_eq!(write(&server, lines).await.status, 204);
     assert_eq!(
         rows(&server, "SELECT a, b FROM m ORDER BY a").await,
-        [json!({"a": 3.0, "b": 4.0}), json!({"a": 5.0, "b": 6.0})]
+        [json!({"a": 3, "b": 4}), json!({"a": 5, "b": 6})]
     );
 }
 
@@ -242,4 +356,49 @@ async fn a_long_body_is_written_in_groups() {
     let counts = (0..7).map(|n| format!("(SELECT count(*) FROM m{n})"));
     let query = format!("SELECT {} AS n", counts.collect::<Vec<_>>().join(" + "));
     assert_eq!(rows(&server, &query).await, [json!({"n": 30_000})]);
+}
+
+/// A body as Telegraf's output `influxdb_v2` sends it, and sends it again after a timeout.
+const TELEGRAF: &str = include_str!("telegraf.txt");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_of_telegraf_are_written_and_may_be_sent_again() {
+    let server = open(AuthConfig::Auto).await;
+    let headers = "User-Agent: Telegraf/1.32.0 Go/1.23.0\r\nContent-Encoding: gzip\r\n\
+        Content-Type: text/plain; charset=utf-8\r\nAuthorization: Token thalweg:any\r\n";
+    let path = "/api/v2/write?bucket=telegraf&org=any";
+    for _ in 0..2 {
+        let answer = post(&server, path, headers, gzip(TELEGRAF.as_bytes())).await;
+        assert_eq!((answer.status, answer.text()), (204, ""));
+    }
+    for (query, row) in [
+        (
+            "SELECT count(*) AS n, sum(usage_idle) > 195 AS idle FROM cpu",
+            json!({"n": 2, "idle": true}),
+        ),
+        (
+            "SELECT load1, n_cpus, uptime, uptime_format FROM system",
+            json!({"load1": 0.05, "n_cpus": 4, "uptime": 12_345, "uptime_format": " 3:25"}),
+        ),
+        ("SELECT label FROM disk WHERE path = '/run/user data'", json!({"label": ""})),
+        (
+            "SELECT oomkilled, started_at FROM docker_container_status",
+            json!({"oomkilled": false, "started_at": 1_699_999_000_123_456_789_i64}),
+        ),
+        (
+            "SELECT response_time FROM http_response WHERE server = 'https://example.com/?a=b,c'",
+            json!({"response_time": 0.084}),
+        ),
+        (
+            "SELECT message FROM tail WHERE time_ns = 789",
+            json!({"message": "user said \"hi, all=well\" C:\\temp"}),
+        ),
+        ("SELECT count(*) AS n FROM tail", json!({"n": 2})),
+        (
+            "SELECT count(*) AS n, count(speed) AS s, count(tcp_activeopens) AS t FROM net",
+            json!({"n": 2, "s": 1, "t": 1}),
+        ),
+    ] {
+        assert_eq!(rows(&server, query).await, [row], "{query}");
+    }
 }

@@ -34,10 +34,20 @@ fn anywhere(mut config: ServerConfig) -> ServerConfig {
 }
 
 async fn started(config: ServerConfig) -> Server {
+    started_with(config, &[]).await
+}
+
+/// A server whose superuser has run some statements.
+async fn started_with(config: ServerConfig, statements: &[&str]) -> Server {
+    started_on(config, Database::in_memory().unwrap(), statements).await
+}
+
+async fn started_on(config: ServerConfig, database: Database, statements: &[&str]) -> Server {
     let config = anywhere(config);
-    let database = Database::in_memory().unwrap();
     let mut session = database.session();
-    session.execute("CREATE ROLE eve LOGIN PASSWORD 'secret'").await.unwrap();
+    for statement in ["CREATE ROLE eve LOGIN PASSWORD 'secret'"].iter().chain(statements) {
+        session.execute(statement).await.unwrap();
+    }
     Server::start(config, database).await.unwrap()
 }
 

@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::ingest::{counts, gzip, rows};
-use super::{Answer, post, promise, server, sql, started};
+use super::{Answer, post, promise, sql, started_with};
 
 const LINES: &str = "Content-Type: application/x-ndjson\r\n";
 const JSON: &str = "Content-Type: application/json\r\n";
@@ -19,17 +19,13 @@ const CSV: &str = "Content-Type: text/csv\r\n";
 const ARROW: &str = "Content-Type: application/vnd.apache.arrow.stream\r\n";
 const PARQUET: &str = "Content-Type: application/vnd.apache.parquet\r\n";
 
-async fn with_table(method: AuthConfig) -> Server {
-    let server = server(method).await;
-    table(&server).await;
-    server
-}
+const TABLE: &str =
+    "CREATE TABLE t (k bigint PRIMARY KEY, v text DEFAULT 'none', n integer CHECK (n > 0))";
 
-async fn table(server: &Server) {
-    let table =
-        "CREATE TABLE t (k bigint PRIMARY KEY, v text DEFAULT 'none', n integer CHECK (n > 0))";
-    let made = sql(server, table).await;
-    assert_eq!(made.status, 200, "{}", made.text());
+async fn with_table(method: AuthConfig) -> Server {
+    let mut config = ServerConfig::default();
+    config.auth.method = method;
+    started_with(config, &[TABLE]).await
 }
 
 fn batch(keys: Vec<i64>, values: Vec<Option<&str>>) -> RecordBatch {
@@ -201,9 +197,8 @@ async fn hostile_bodies_end_with_an_error_and_leave_nothing_behind() {
     let mut config = ServerConfig::default();
     config.ingest.body_bytes = 4 << 20;
     config.limits.record_message_bytes = 100_000;
-    let server = started(config).await;
-    table(&server).await;
-    sql(&server, "CREATE TABLE j (k bigint PRIMARY KEY, j jsonb)").await;
+    let other = "CREATE TABLE j (k bigint PRIMARY KEY, j jsonb)";
+    let server = started_with(config, &[TABLE, other]).await;
     let deep = format!("{{\"k\": 1, \"j\": {}{}}}", "[".repeat(40_000), "]".repeat(40_000));
     assert_eq!(post(&server, "/tables/j", LINES, &deep).await.status / 100, 4);
     let deep = "[".repeat(1 << 20);
@@ -246,8 +241,7 @@ async fn hostile_bodies_end_with_an_error_and_leave_nothing_behind() {
 async fn a_client_that_leaves_or_pauses_writes_nothing() {
     let mut config = ServerConfig::default();
     config.limits.startup_timeout_ms = 300;
-    let server = started(config).await;
-    table(&server).await;
+    let server = started_with(config, &[TABLE]).await;
     let address = server.addresses().http;
     let head = format!("POST /tables/t HTTP/1.1\r\nHost: localhost\r\n{LINES}");
     let paused = promise(address, &head, "{\"k\": 1}\n", 1_000).await;
@@ -277,4 +271,30 @@ async fn many_rows_are_written_in_pieces() {
     written(&post(&server, "/tables/t?mode=upsert", ARROW, arrow_stream(&batches)).await, 20_000);
     let query = "SELECT count(*) AS n, count(v) AS v FROM t";
     assert_eq!(rows(&server, query).await, [json!({"n": 100_000, "v": 80_000})]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_rows_that_find_no_memory_may_be_sent_again() {
+    let mut config = ServerConfig::default();
+    config.limits.record_bytes = 100_000;
+    config.limits.message_bytes = 100_000;
+    config.ingest.create_tables = true;
+    let server = started_with(config, &[TABLE]).await;
+    let long = "x".repeat(600_000);
+    for (path, kind, body) in [
+        ("/tables/t", LINES, format!("{{\"k\": 1, \"v\": \"{long}\"}}")),
+        ("/tables/t", JSON, format!("[{{\"k\": 1, \"v\": \"{long}\"}}]")),
+        ("/tables/t?mode=upsert", CSV, format!("k,v\n1,{long}\n")),
+        ("/write?db=x", "", format!("m v=\"{long}\" 1000")),
+    ] {
+        let answer = post(&server, path, kind, &body).await;
+        assert_eq!(answer.status, 503, "{path} {kind} {}", answer.text());
+        assert!(answer.text().contains("53200"), "{}", answer.text());
+    }
+    // Bodies of short rows need no reservation, however long they are.
+    let body: String = (0..50_000).map(|k| format!("{{\"k\": {k}, \"v\": \"a\"}}\n")).collect();
+    written(&post(&server, "/tables/t", LINES, &body).await, 50_000);
+    let lines: String = (0..50_000).map(|n| format!("m v={n} {n}\n")).collect();
+    assert_eq!(post(&server, "/write?db=x", "", &lines).await.status, 204);
+    assert_eq!(rows(&server, "SELECT count(*) AS n FROM m").await, [json!({"n": 50_000})]);
 }

@@ -62,7 +62,10 @@ impl Api {
                 message = match written + rejected {
                     0 => failure.error.message().to_owned(),
                     _ => {
-                        format!("{message}, the others were not read: {}", failure.error.message())
+                        format!(
+                            "{message}, the others were not written: {}",
+                            failure.error.message()
+                        )
                     }
                 };
                 (status_of(failure), failure.error.clone())

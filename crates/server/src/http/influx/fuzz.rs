@@ -14,13 +14,13 @@ pub(crate) fn lines(bytes: &[u8]) -> usize {
         lines.push((line.number, line.bytes.to_vec()));
         if let Ok(Some(point)) = Point::read(line.bytes) {
             assert!(!point.measurement.is_empty() && !point.fields.is_empty());
-            needed.add(&point);
-            append_key(&point, &mut key);
+            let _ = needed.add(&point, read % 2 == 1);
+            append_key(&point, read % 2 == 1, &mut key);
             read += 1;
         }
     }
     assert!(rest.is_empty(), "the last line needs no newline");
-    let _ = needed.create("t");
+    needed.create("t");
     check_pieces(bytes, &lines);
     read
 }

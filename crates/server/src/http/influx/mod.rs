@@ -70,15 +70,19 @@ async fn run(
             return api.refused(&failure);
         }
     };
-    let terminated = writer.terminated();
+    let (terminated, rest) = (writer.terminated(), body.rest());
     let written = tokio::select! {
         biased;
         failure = terminated => Err(failure),
         written = writer.write(body) => written,
     };
     let (upload, report) = writer.into_parts();
+    let drains = written.as_ref().is_err_and(Failure::drains);
     let (response, error) = api.answer(report, written.err());
     upload.end(error.as_ref());
+    if drains {
+        rest.drain().await;
+    }
     response
 }
 
@@ -96,7 +100,7 @@ async fn begin(
     let user = credentials::user(shared, given, peer).await?;
     let namespace = parameters.namespace(api)?;
     let unit = parameters.unit()?;
-    let body = UploadBody::new(&head.headers, body, &shared.config)?;
+    let body = UploadBody::new(&head.headers, body, shared)?;
     let upload = Upload::enter(shared, &user, peer, api.path())?;
     let namespace = match upload.records.has_namespace(&namespace) {
         true => namespace,

@@ -20,12 +20,26 @@ pub(super) enum Unit {
     Microseconds(i64),
 }
 
+/// The time of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    /// Whole microseconds since 1970, rounded down.
+    pub(super) micros: i64,
+    /// Nanoseconds after them, less than 1,000.
+    pub(super) nanos: i64,
+}
+
 impl Unit {
-    /// A timestamp in microseconds since 1970, rounded down; `None` if it is out of range.
-    pub(super) fn micros(self, timestamp: i64) -> Option<i64> {
+    /// The time of a timestamp; `None` if it is out of range.
+    pub(super) fn moment(self, timestamp: i64) -> Option<Moment> {
         match self {
-            Unit::Nanoseconds => Some(timestamp.div_euclid(1_000)),
-            Unit::Microseconds(factor) => timestamp.checked_mul(factor),
+            Unit::Nanoseconds => {
+                let (micros, nanos) = (timestamp.div_euclid(1_000), timestamp.rem_euclid(1_000));
+                Some(Moment { micros, nanos })
+            }
+            Unit::Microseconds(factor) => {
+                timestamp.checked_mul(factor).map(|micros| Moment { micros, nanos: 0 })
+            }
         }
     }
 }
@@ -135,17 +149,19 @@ mod tests {
 
     #[test]
     fn units_and_namespaces() {
-        for (precision, timestamp, micros) in [
-            ("", 1_999, Some(1)),
-            ("ns", -1, Some(-1)),
-            ("us", 5, Some(5)),
-            ("ms", 5, Some(5_000)),
-            ("s", 5, Some(5_000_000)),
-            ("h", 1, Some(3_600_000_000)),
+        for (precision, timestamp, moment) in [
+            ("", 1_999, Some((1, 999))),
+            ("ns", -1, Some((-1, 999))),
+            ("ns", i64::MIN, Some((-9_223_372_036_854_776, 192))),
+            ("us", 5, Some((5, 0))),
+            ("ms", 5, Some((5_000, 0))),
+            ("s", 5, Some((5_000_000, 0))),
+            ("h", 1, Some((3_600_000_000, 0))),
             ("s", i64::MAX, None),
         ] {
             let unit = parameters(&format!("precision={precision}")).unit().unwrap();
-            assert_eq!(unit.micros(timestamp), micros, "{precision}");
+            let found = unit.moment(timestamp).map(|Moment { micros, nanos }| (micros, nanos));
+            assert_eq!(found, moment, "{precision}");
         }
         assert!(parameters("precision=years").unit().is_err());
         let namespace = |query: &str, api| parameters(query).namespace(api);

@@ -7,13 +7,16 @@ use thalweg_formats::rows::Value;
 use thalweg_query::{RecordChange, RecordTable, Records};
 use thalweg_types::{Column, DataType, Error, Result, SqlState, TableSchema};
 
+use super::parameters::Moment;
+
 /// The column of a point's timestamp.
 pub(super) const TIME: &str = "time";
+/// The column of the nanoseconds after the microseconds of [`TIME`]. Points that differ in them
+/// alone are different points, and the types of timestamps have microseconds.
+pub(super) const NANOSECONDS: &str = "time_ns";
 
 /// How points with the same measurement, tags and fields become rows.
 pub(super) struct Shape {
-    /// The number of the shape's table in a group.
-    pub(super) number: u32,
     pub(super) table: Arc<RecordTable>,
     /// The source of each column's value.
     sources: Vec<Source>,
@@ -22,6 +25,7 @@ pub(super) struct Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Time,
+    Nanoseconds,
     Tag(usize),
     Field(usize),
     /// A tag that the points do not have.
@@ -29,9 +33,12 @@ enum Source {
 }
 
 /// Appends a text that is the same for points of one shape, and no others.
-pub(super) fn append_key(point: &Point<'_>, key: &mut String) {
-    // No name contains a newline outside of a string.
+pub(super) fn append_key(point: &Point<'_>, has_nanoseconds: bool, key: &mut String) {
+    // No name contains a newline.
     key.push_str(&point.measurement);
+    if has_nanoseconds {
+        key.push_str("\nn");
+    }
     for (name, _) in &point.tags {
         key.push_str("\nt");
         key.push_str(name);
@@ -55,25 +62,26 @@ impl Shape {
         records: &Records,
         namespace: &str,
         point: &Point<'_>,
-        number: u32,
+        has_nanoseconds: bool,
     ) -> Result<Shape> {
         let whole = records.table_in(namespace, &point.measurement, &[])?;
         whole.permit(RecordChange::Upsert)?;
-        let (columns, sources) = sources(whole.schema(), point)?;
+        let (columns, sources) = sources(whole.schema(), point, has_nanoseconds)?;
         let table = records.table_in(namespace, &point.measurement, &columns)?;
         table.permit(RecordChange::Upsert)?;
-        Ok(Shape { number, table: Arc::new(table), sources })
+        Ok(Shape { table: Arc::new(table), sources })
     }
 
-    /// The values of a point's row. `micros` is its time.
+    /// The values of a point's row.
     pub(super) fn values<'p>(
         &self,
         point: &'p Point<'_>,
-        micros: i64,
+        moment: Moment,
     ) -> impl Iterator<Item = Result<Value<'p>>> {
         self.sources.iter().map(move |source| {
             Ok(match *source {
-                Source::Time => Value::Timestamp(micros),
+                Source::Time => Value::Timestamp(moment.micros),
+                Source::Nanoseconds => Value::Int(moment.nanos),
                 Source::Tag(place) => Value::Text(&point.tags[place].1),
                 Source::Empty => Value::Text(""),
                 Source::Field(place) => match &point.fields[place].1 {
@@ -88,7 +96,11 @@ impl Shape {
 }
 
 /// The columns that a point has values for, and the source of each.
-fn sources(schema: &TableSchema, point: &Point<'_>) -> Result<(Vec<String>, Vec<Source>)> {
+fn sources(
+    schema: &TableSchema,
+    point: &Point<'_>,
+    has_nanoseconds: bool,
+) -> Result<(Vec<String>, Vec<Source>)> {
     let key = schema.primary_key.as_ref().map(|key| key.columns.as_slice()).unwrap_or_default();
     let in_key = |column: &Column| key.contains(&column.id);
     let time = column_of(schema, TIME)?;
@@ -96,6 +108,11 @@ fn sources(schema: &TableSchema, point: &Point<'_>) -> Result<(Vec<String>, Vec<
         return Err(conflict(schema, time, "the time of a point"));
     }
     let mut found = vec![(TIME.to_owned(), Source::Time)];
+    if let Some(column) = nanoseconds_of(schema) {
+        found.push((column.name.clone(), Source::Nanoseconds));
+    } else if has_nanoseconds && in_key(time) && time.second_digits.is_none() {
+        return Err(no_nanoseconds(schema));
+    }
     for (place, (name, _)) in point.tags.iter().enumerate() {
         check_name(name)?;
         let column = column_of(schema, name)?;
@@ -123,6 +140,28 @@ fn sources(schema: &TableSchema, point: &Point<'_>) -> Result<(Vec<String>, Vec<
         found.push((column.name.clone(), Source::Empty));
     }
     Ok(found.into_iter().unzip())
+}
+
+/// The column of nanoseconds, which is an integer of the primary key.
+pub(super) fn nanoseconds_of(schema: &TableSchema) -> Option<&Column> {
+    let (_, column) = schema.column_named(NANOSECONDS)?;
+    let is_in_key = schema.primary_key.as_ref().is_some_and(|key| key.columns.contains(&column.id));
+    let is_integer = matches!(column.data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
+    (is_in_key && is_integer).then_some(column)
+}
+
+/// The error for a time that the table would cut, so that the point might replace another one.
+fn no_nanoseconds(schema: &TableSchema) -> Error {
+    let name = &schema.name;
+    let message = format!(
+        "the time of the point has nanoseconds, and table \"{name}\" has no column \
+         \"{NANOSECONDS}\" for them in its primary key"
+    );
+    Error::new(SqlState::UNDEFINED_COLUMN, message).with_hint(format!(
+        "Send times in microseconds, declare \"{TIME}\" as timestamptz(6) to round them, add \
+         \"{NANOSECONDS}\" smallint NOT NULL DEFAULT 0 to the primary key, or set \
+         ingest.create_tables."
+    ))
 }
 
 /// # Errors

@@ -16,7 +16,7 @@ use super::Failure;
 use super::failure::unsupported_type;
 
 /// Bytes that one step decompresses at most.
-const STEP_BYTES: usize = 64 << 10;
+pub(super) const STEP_BYTES: usize = 64 << 10;
 /// The largest window of a zstd frame, as a power of two: 8 MiB, which RFC 9659 allows in HTTP.
 const WINDOW_LOG_MAX: u32 = 23;
 

@@ -16,6 +16,11 @@ impl Failure {
     pub(in crate::http) fn new(status: StatusCode, error: Error) -> Failure {
         Failure { status, error }
     }
+
+    /// True if the client may be sending still.
+    pub(in crate::http) fn drains(&self) -> bool {
+        self.status != StatusCode::REQUEST_TIMEOUT
+    }
 }
 
 impl From<Error> for Failure {

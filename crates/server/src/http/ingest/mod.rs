@@ -7,10 +7,12 @@
 mod body;
 mod encoding;
 pub(super) mod failure;
+mod memory;
 mod report;
 mod upload;
 
 pub(super) use body::UploadBody;
 pub(super) use failure::Failure;
+pub(crate) use memory::BodyMemory;
 pub(super) use report::Report;
-pub(super) use upload::{Upload, on_blocking_thread, written};
+pub(super) use upload::{Upload, on_blocking_thread, wait_for_others, written};

@@ -26,6 +26,11 @@ impl Report {
         }
     }
 
+    /// Counts further rows that the last rejection is about.
+    pub(in crate::http) fn reject_more(&mut self, rows: u64) {
+        self.rejected += rows;
+    }
+
     /// The first rejected row and its error. Rows of one group are reported together, so they are
     /// put in order first.
     pub(in crate::http) fn first(&mut self) -> Option<(u64, Error)> {

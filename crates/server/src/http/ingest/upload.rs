@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use thalweg_query::{Failing, Outcome, RecordWrite, Records, Session, SessionInfo, Written};
+use thalweg_query::{
+    Failing, Outcome, RecordBatcher, RecordWrite, Records, Session, SessionInfo, Written,
+};
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Failure;
@@ -92,6 +94,16 @@ pub(in crate::http) async fn on_blocking_thread<T: Send + 'static>(
 ) -> Result<T> {
     let broken = |panic| Error::internal("the rows could not be taken").with_source(panic);
     tokio::task::spawn_blocking(work).await.map_err(broken)?
+}
+
+/// Waits until the changes that others have begun are visible. A definition is refused for one that
+/// is not durable yet and therefore not visible.
+///
+/// # Errors
+/// If the database ends.
+pub(in crate::http) async fn wait_for_others(records: &Records) -> Result<()> {
+    let nothing = RecordBatcher::default().finish()?;
+    written(records, nothing).await.map(drop)
 }
 
 /// Writes a group and waits until it is durable. Rows that fail are left out.

@@ -1,19 +1,16 @@
 //! An Arrow IPC stream, decoded message by message.
 
-use std::panic::AssertUnwindSafe;
-
-use arrow::datatypes::Schema;
 use arrow_flight::FlightData;
-use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_ipc::root_as_message;
 use bytes::{Bytes, BytesMut};
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::StreamExt;
+use thalweg_formats::rows::schema_of_message;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::Rows;
 use super::sink::Group;
-use crate::flight::upload::{check, protocol, unreadable};
+use crate::flight::upload::{decoded, protocol, unreadable};
 use crate::http::ingest::{Failure, UploadBody};
 
 /// Marks the length behind it; streams of old versions have the length alone.
@@ -78,6 +75,7 @@ impl Messages {
     }
 
     async fn more(&mut self) -> Result<bool, Failure> {
+        self.body.reserve(self.ahead.len())?;
         let Some(bytes) = self.body.next().await? else { return Ok(false) };
         self.ahead.extend_from_slice(&bytes);
         Ok(true)
@@ -91,7 +89,7 @@ impl Rows {
         let mut messages =
             Messages { body, ahead: BytesMut::new(), message_bytes_max, has_ended: false };
         let first = messages.next().await?.ok_or_else(cut_off)?;
-        let schema = Schema::try_from(&first).map_err(|_| unreadable_stream())?;
+        let schema = schema_of_message(&first.data_header).map_err(protocol)?;
         let columns: Vec<String> =
             schema.fields().iter().map(|field| field.name().clone()).collect();
         if columns.is_empty() {
@@ -105,14 +103,8 @@ impl Rows {
             Ok(message.map(|message| (message, messages)))
         });
         let all = futures::stream::once(async { Ok(first) }).chain(rest);
-        let checked = all
-            .and_then(move |message| std::future::ready(check(&message, &room).map(|()| message)));
-        let mut batches = FlightRecordBatchStream::new_from_flight_data(Box::pin(checked));
-        loop {
-            // The decoder checks its input, but not every length.
-            let next = AssertUnwindSafe(batches.next()).catch_unwind().await;
-            let next = next.map_err(|_| unreadable_stream())?;
-            let Some(batch) = next.transpose().map_err(unreadable)? else { break };
+        let mut batches = decoded(all, room);
+        while let Some(batch) = batches.next().await.transpose().map_err(unreadable)? {
             let held = self.upload.memory(batch.get_array_memory_size()).await;
             let push = move |group: &mut Group<'_>| group.push(batch);
             (sink, ()) = sink.write(&mut self.upload, &mut self.report, push).await?;

@@ -52,14 +52,19 @@ pub(super) fn run(
                 return refused(failure);
             }
         };
-        let terminated = rows.upload.terminated();
+        let (terminated, rest) = (rows.upload.terminated(), body.rest());
         let written = tokio::select! {
             biased;
             failure = terminated => Err(failure),
             written = rows.write(body, format) => written,
         };
         let Rows { upload, report, .. } = rows;
-        answer(upload, report, written.err())
+        let drains = written.as_ref().is_err_and(Failure::drains);
+        let response = answer(upload, report, written.err());
+        if drains {
+            rest.drain().await;
+        }
+        response
     })
 }
 
@@ -76,7 +81,7 @@ async fn begin(
     let format = Format::of(&head.headers)?;
     options.check(format)?;
     let table = TableName::read(name)?;
-    let body = UploadBody::new(&head.headers, body, &shared.config)?;
+    let body = UploadBody::new(&head.headers, body, shared)?;
     let upload = Upload::enter(shared, &user, peer, &format!("POST /tables/{name}"))?;
     Ok((Rows { upload, table, options, report: Report::default() }, body, format))
 }

@@ -21,7 +21,7 @@ impl Rows {
         let mut file = self.upload.shared.database.temporary_file()?;
         loop {
             let mut bytes = Vec::new();
-            let is_last = body.gather(&mut bytes).await?;
+            let is_last = body.gather(&mut bytes, 0).await?;
             let append = on_blocking_thread(move || file.append(&bytes).map(|()| file));
             file = append.await?;
             if is_last {

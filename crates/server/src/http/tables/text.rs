@@ -84,6 +84,14 @@ impl Decoder {
         })
     }
 
+    /// Bytes of an incomplete row at the end of the text so far.
+    fn waiting_bytes(&self) -> usize {
+        match self {
+            Decoder::Json(lines) => lines.partial.len(),
+            Decoder::Csv(decoder) => decoder.waiting_bytes(),
+        }
+    }
+
     /// Decodes the next part of the text.
     fn push(&mut self, text: Vec<u8>, is_last: bool, group: &mut Group<'_>) -> Result<()> {
         match self {
@@ -201,7 +209,7 @@ impl Rows {
         let (mut text, mut lines) = (Text::new(format), Vec::new());
         let (columns, mut is_last) = loop {
             let mut bytes = Vec::new();
-            let is_last = body.gather(&mut bytes).await?;
+            let is_last = body.gather(&mut bytes, lines.len()).await?;
             text.push(bytes, is_last, &mut lines)?;
             let found = match self.options.columns() {
                 Some(columns) => Some(columns),
@@ -230,7 +238,7 @@ impl Rows {
                 break;
             }
             let mut bytes = Vec::new();
-            is_last = body.gather(&mut bytes).await?;
+            is_last = body.gather(&mut bytes, decoder.waiting_bytes()).await?;
             lines = Vec::new();
             text.push(bytes, is_last, &mut lines)?;
         }
