@@ -7,7 +7,7 @@ mod batches;
 mod builder;
 mod pack;
 
-pub use batches::{BatchReader, check_message};
+pub use batches::{BatchReader, check_message, schema_of_message};
 pub use builder::RowsBuilder;
 pub use pack::RowPacker;
 
@@ -23,6 +23,8 @@ pub enum Value<'a> {
     Float(f64),
     Text(&'a str),
     Bytes(&'a [u8]),
+    /// Microseconds since 1970, for timestamps with and without a time zone.
+    Timestamp(i64),
 }
 
 /// Number of bytes of the NULL bitmap at the beginning of a packed row.

@@ -16,6 +16,7 @@ mod config;
 mod config_command;
 mod demo;
 mod exit;
+mod first_password;
 mod gateway_command;
 mod node_arguments;
 mod print;

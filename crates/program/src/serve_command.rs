@@ -10,6 +10,7 @@ use thalweg::{Database, Error, Progress};
 use thalweg_cluster::seen::SeenKind;
 use thalweg_distributed::{JoinReporter, NodeOptions, RunningNode, start_gateway};
 use thalweg_query::Gathering;
+use thalweg_server::auth::set_first_password;
 use thalweg_server::{Addresses, Server};
 use tokio::io::{AsyncReadExt as _, Stdin, stdin};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -17,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cli::DatabaseArguments;
 use crate::config::{ClusterSettings, FanIn, Flags, Settings};
 use crate::exit::Exit;
+use crate::first_password;
 use crate::gateway_command::GatewayArguments;
 use crate::node_arguments::{kept_map, seen_nodes};
 use crate::progress::ProgressBars;
@@ -29,7 +31,10 @@ Examples:
   thalweg serve --data ./market --listen 0.0.0.0      asks everybody for a password
 
 The server ends on SIGTERM and Ctrl-C: it takes nobody in any more and lets statements finish. A
-second signal ends it at once; nothing that was acknowledged is lost either way.";
+second signal ends it at once; nothing that was acknowledged is lost either way.
+
+THALWEG_PASSWORD, or a file that THALWEG_PASSWORD_FILE names, gives user thalweg its first
+password.";
 
 /// Serves a database to PostgreSQL clients, Arrow Flight SQL clients and over HTTP
 #[derive(Debug, Args)]
@@ -69,6 +74,10 @@ pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) ->
         Ok(config) => config.settings,
         Err(errors) => return report::usage(&errors),
     };
+    let first_password = match first_password::from_environment() {
+        Ok(password) => password,
+        Err(error) => return report::usage(&[error]),
+    };
     let _log = match thalweg_server::install_log(&settings.log) {
         Ok(log) => log,
         Err(error) => return report::usage(&[error]),
@@ -90,7 +99,7 @@ pub fn run_as(arguments: &ServeArguments, gateway: Option<&GatewayArguments>) ->
     };
     let data = arguments.database.data.as_deref();
     let gateway = gateway.map(|gateway| (gateway, data));
-    let served = runtime.block_on(serve(&settings, database.clone(), gateway));
+    let served = runtime.block_on(serve(&settings, database.clone(), gateway, first_password));
     runtime.shutdown_background();
     match served.and_then(|()| database.close()) {
         Ok(()) => Exit::Success,
@@ -102,6 +111,7 @@ async fn serve(
     settings: &Settings,
     database: Database,
     gateway: Option<(&GatewayArguments, Option<&Path>)>,
+    first_password: Option<String>,
 ) -> Result<(), Error> {
     let ends_with_parent = gateway.is_some_and(|(arguments, _)| arguments.ends_with_parent);
     let mut signals = Signals::new(ends_with_parent)?;
@@ -124,13 +134,26 @@ async fn serve(
             Some(start_gateway(&database, arguments.nodes, map, &options).await?)
         }
     };
+    if let Some(password) = first_password {
+        set_first_password(&database, &password).await?;
+    }
     let server = Server::start(settings.server(), database).await?;
-    announce(&server, node.as_ref().map(|(_, node)| node));
+    let node = node.as_ref().map(|(_, node)| node);
+    match settings.log.json {
+        true => announce_in_log(&server, node),
+        false => announce(&server, node),
+    }
     signals.next().await;
-    eprintln!("Ending: statements that run may finish.");
+    match settings.log.json {
+        true => tracing::info!("ending: statements that run may finish"),
+        false => eprintln!("Ending: statements that run may finish."),
+    }
     tokio::select! {
         () = server.shut_down() => {}
-        () = signals.next() => eprintln!("Ending at once."),
+        () = signals.next() => match settings.log.json {
+            true => tracing::info!("ending at once"),
+            false => eprintln!("Ending at once."),
+        },
     }
     Ok(())
 }
@@ -155,12 +178,28 @@ fn announce(server: &Server, node: Option<&RunningNode>) {
     let Addresses { postgres, grpc, http } = addresses;
     eprintln!("PostgreSQL clients  {postgres}");
     eprintln!("Flight SQL, records {grpc}");
-    eprintln!("HTTP                http://{http}/sql");
+    let scheme = scheme(server);
+    eprintln!("HTTP                {scheme}://{http}/sql");
     if let Some(node) = node {
         eprintln!("Workers join at     {}", node.address());
     }
     let (host, port) = (postgres.ip(), postgres.port());
     eprintln!("Ready. Try: psql -h {host} -p {port} -U thalweg thalweg");
+}
+
+/// The announcement as lines of the log, for programs that read standard error as JSON.
+fn announce_in_log(server: &Server, node: Option<&RunningNode>) {
+    if let Some(password) = server.administrator_password() {
+        tracing::warn!(password, "the first password of user thalweg, which is shown this once");
+    }
+    let Addresses { postgres, grpc, http } = server.addresses();
+    let workers_join_at = node.map(|node| tracing::field::display(node.address()));
+    let http = format!("{}://{http}", scheme(server));
+    tracing::info!(%postgres, %grpc, http, workers_join_at, "ready");
+}
+
+fn scheme(server: &Server) -> &'static str {
+    if server.uses_tls() { "https" } else { "http" }
 }
 
 /// Requests to end the program: signals and, for a node of `thalweg cluster`, the end of the

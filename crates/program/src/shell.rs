@@ -1,18 +1,23 @@
 //! The SQL shell: runs statements and its own commands, and shows their results.
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use thalweg::{Copy, Database, Error, Outcome, Session, SqlState, Tag};
+use arrow::datatypes::Schema;
+use thalweg::{BatchStream, Copy, Database, Error, Outcome, Session, SqlState, Tag};
 use thalweg_env::{Clock as _, RealClock};
 use thalweg_formats::text::style::Styled;
 
 use crate::config::Format;
 use crate::print::error::{ErrorStyle, render};
 use crate::print::results::{self, PrintError};
+use crate::print::table::Style;
 use crate::progress::ProgressBars;
+use crate::shell::pager::{Pager, PagerUse};
+use crate::shell::variables::Variables;
 
 mod command;
 mod complete;
@@ -26,10 +31,13 @@ mod interrupt;
 mod lexer;
 mod names;
 mod output;
+mod pager;
 mod script;
 mod splitter;
 mod timeout;
+mod variables;
 mod view;
+mod watch;
 
 pub use command::{binary_to_terminal, open_script};
 pub use interactive::run as run_interactive;
@@ -78,10 +86,11 @@ pub struct Shell {
     clock: RealClock,
     /// Directory of the data; `None` for a database in memory.
     location: Option<PathBuf>,
-    /// The statement that `\e` edits when nothing is being typed.
+    /// The statement that `\e` edits, and `\watch` runs, when nothing is being typed.
     last_statement: String,
     /// Number of nested scripts around the current one.
     include_depth: u32,
+    variables: Variables,
     /// Lines of the script that were rows of a copy and not statements, and that its line counter
     /// has not skipped yet.
     copied_lines: usize,
@@ -112,6 +121,7 @@ impl Shell {
             location,
             last_statement: String::new(),
             include_depth: 0,
+            variables: Variables::default(),
             copied_lines: 0,
             has_failed: false,
             names_are_stale: true,
@@ -131,9 +141,15 @@ impl Shell {
         origin: &Origin,
         data: &mut dyn BufRead,
     ) -> Result<(), Stop> {
-        if self.behavior.is_interactive {
-            self.last_statement = format!("{};", statement.text);
-        }
+        self.last_statement = format!("{};", statement.text);
+        let expanded;
+        let statement = match self.variables.expand(&statement.text) {
+            Cow::Borrowed(_) => statement,
+            Cow::Owned(text) => {
+                expanded = Statement { text, ..*statement };
+                &expanded
+            }
+        };
         if self.behavior.echo {
             self.tell(&format!("{};\n", statement.text))?;
         }
@@ -159,7 +175,8 @@ impl Shell {
     ) -> Result<(), PrintError> {
         let handle = self.session.cancel_handle();
         let timeout = timeout::start(self.view.statement_timeout, handle.clone());
-        let running = self.interrupt.running(move || handle.cancel());
+        let interrupt = self.interrupt.clone();
+        let running = interrupt.running(move || handle.cancel());
         if let Some(progress) = &self.progress {
             progress.allow(true);
         }
@@ -175,23 +192,11 @@ impl Shell {
                 let (taken, lines) = copy::take_rows(*copy, data);
                 self.copied_lines += lines;
                 match self.session.finish_copy(taken).await {
-                    Ok(outcome) => {
-                        print_outcome(
-                            outcome,
-                            &self.view,
-                            &self.behavior,
-                            statement,
-                            &mut self.output,
-                        )
-                        .await
-                    }
+                    Ok(outcome) => self.printing().print(outcome, statement).await,
                     Err(error) => Err(error.into()),
                 }
             }
-            Ok(outcome) => {
-                print_outcome(outcome, &self.view, &self.behavior, statement, &mut self.output)
-                    .await
-            }
+            Ok(outcome) => self.printing().print(outcome, statement).await,
             Err(error) => Err(error.into()),
         };
         drop(running);
@@ -206,6 +211,15 @@ impl Shell {
                 Err(PrintError::Statement(timeout.explain(error)))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    fn printing(&mut self) -> Printing<'_> {
+        Printing {
+            view: &self.view,
+            behavior: &self.behavior,
+            interrupt: &self.interrupt,
+            output: &mut self.output,
         }
     }
 
@@ -268,35 +282,63 @@ impl Shell {
     }
 }
 
-/// Prints rows and tags. Returns whether names may have changed.
-async fn print_outcome(
-    outcome: Outcome,
-    view: &View,
-    behavior: &Behavior,
-    statement: &Statement,
-    output: &mut Output,
-) -> Result<bool, PrintError> {
-    if !behavior.quiet {
-        for notice in &outcome.notices {
-            eprintln!("{}:  {}", notice.severity(), notice.message);
+/// The parts of a shell that printing needs, beside its session.
+struct Printing<'s> {
+    view: &'s View,
+    behavior: &'s Behavior,
+    interrupt: &'s Interrupt,
+    output: &'s mut Output,
+}
+
+impl Printing<'_> {
+    /// Prints rows and tags. Returns whether names may have changed.
+    async fn print(self, outcome: Outcome, statement: &Statement) -> Result<bool, PrintError> {
+        let Printing { view, behavior, interrupt, output } = self;
+        if !behavior.quiet {
+            for notice in &outcome.notices {
+                eprintln!("{}:  {}", notice.severity(), notice.message);
+            }
         }
-    }
-    let has_rows = outcome.rows.is_some();
-    if let Some(rows) = outcome.rows {
-        if view.format == Format::Table {
-            let style = view.table_style(statement.expanded, output.is_terminal());
-            let printed = results::print_table(&outcome.schema, rows, style, output);
-            Styled::new(outcome.style.clone(), Box::pin(printed)).await?;
-        } else {
-            let written = results::write_rows(&outcome.schema, rows, view.format, output);
-            Styled::new(outcome.style.clone(), Box::pin(written)).await?;
+        let has_rows = outcome.rows.is_some();
+        if let Some(rows) = outcome.rows {
+            if view.format == Format::Table {
+                let style = view.table_style(statement.expanded, output.is_terminal());
+                let pager = if behavior.is_interactive { view.pager } else { PagerUse::Off };
+                let printed = async {
+                    match Pager::new(output, interrupt, pager) {
+                        Ok(pager) => paged(&outcome.schema, rows, style, pager).await,
+                        Err(output) => results::print_table(&outcome.schema, rows, style, output)
+                            .await
+                            .map(drop),
+                    }
+                };
+                Styled::new(outcome.style.clone(), Box::pin(printed)).await?;
+            } else {
+                let written = results::write_rows(&outcome.schema, rows, view.format, output);
+                Styled::new(outcome.style.clone(), Box::pin(written)).await?;
+            }
         }
+        let tag_says_more = !has_rows || !matches!(outcome.tag, Tag::Select);
+        if tag_says_more && view.format == Format::Table && !behavior.quiet {
+            writeln!(output, "{}", outcome.tag)?;
+        }
+        Ok(matches!(outcome.tag, Tag::Other(_)))
     }
-    let tag_says_more = !has_rows || !matches!(outcome.tag, Tag::Select);
-    if tag_says_more && view.format == Format::Table && !behavior.quiet {
-        writeln!(output, "{}", outcome.tag)?;
+}
+
+/// Prints a table through a pager. The statement ends when the user leaves the pager.
+async fn paged(
+    schema: &Schema,
+    rows: BatchStream,
+    style: Style,
+    mut pager: Pager<'_>,
+) -> Result<(), PrintError> {
+    let printed = results::print_table(schema, rows, style, &mut pager).await;
+    pager.finish()?;
+    match printed {
+        Err(PrintError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        printed => printed.map(drop),
     }
-    Ok(matches!(outcome.tag, Tag::Other(_)))
 }
 
 /// `1.234 ms`, followed by minutes if the duration is long.

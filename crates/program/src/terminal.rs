@@ -10,6 +10,12 @@ pub fn columns() -> Option<usize> {
     Some(usize::from(width.0))
 }
 
+/// The columns and lines of the terminal, if standard input and standard output are one.
+pub fn size() -> Option<(usize, usize)> {
+    let (width, height) = terminal_size::terminal_size_of(std::io::stdout())?;
+    std::io::stdin().is_terminal().then_some((usize::from(width.0), usize::from(height.0)))
+}
+
 /// True if the locale lets a terminal show more than ASCII. The first variable that is set counts.
 pub fn shows_unicode() -> bool {
     ["LC_ALL", "LC_CTYPE", "LANG"]

@@ -41,6 +41,7 @@ mod sequences;
 mod server_context;
 mod session;
 mod statement;
+mod temporary_file;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -62,6 +63,7 @@ pub use records::{
 pub use scram::ScramVerifier;
 pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
 pub use session::{Route, Session, Statement, TransactionStatus};
+pub use temporary_file::TemporaryFile;
 pub use thalweg_txn::RowChanges;
 pub use thalweg_txn::{
     AcknowledgeRows, BOOTSTRAP_ROLE, Durability, DurablePosition, Failing, KeyedChange, KeyedRows,

@@ -81,6 +81,25 @@ impl Records {
         RecordTable::new(&self.database, &snapshot, &rights, target, columns, Form::Packed)
     }
 
+    /// Finds a table by the exact names of its namespace and itself, which may have dots. Otherwise
+    /// like [`Records::table`].
+    ///
+    /// # Errors
+    /// As [`Records::table`].
+    pub fn table_in(&self, namespace: &str, name: &str, columns: &[String]) -> Result<RecordTable> {
+        let snapshot = self.database.shared.engine.snapshot();
+        let parts = [namespace, name].map(|part| Ident::with_quote('"', part));
+        let target = Target::find(snapshot.catalog(), &ObjectName::from(parts.to_vec()))?;
+        let rights = Rights::new(Arc::clone(snapshot.catalog()), self.role);
+        RecordTable::new(&self.database, &snapshot, &rights, target, columns, Form::Packed)
+    }
+
+    /// True if the database has a namespace of this name, even an empty one.
+    #[must_use]
+    pub fn has_namespace(&self, name: &str) -> bool {
+        self.database.shared.engine.snapshot().catalog().has_namespace(name)
+    }
+
     /// Finds a table for record batches, which have columns of the same names.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ mod throttle;
 mod tokens;
 mod verified_passwords;
 
-pub use first_start::administrator_password;
+pub use first_start::{administrator_password, set_first_password};
 pub use password::{Identity, Users};
 pub use policy::{AuthConfig, Method, Policy};
 pub(crate) use tokens::CredentialFingerprint;

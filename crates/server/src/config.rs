@@ -19,6 +19,7 @@ pub struct ServerConfig {
     pub auth: AuthSection,
     pub tls: TlsConfig,
     pub limits: LimitsConfig,
+    pub ingest: IngestConfig,
     pub log: LogConfig,
     pub otlp: OtlpConfig,
 }
@@ -139,6 +140,24 @@ impl LimitsConfig {
 
     pub(crate) fn drain_timeout(&self) -> Duration {
         Duration::from_millis(self.drain_timeout_ms)
+    }
+}
+
+/// Rows that clients send over HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IngestConfig {
+    /// True if points of the line protocol create missing tables and columns, as far as their
+    /// sender may. Otherwise such points are rejected: names in data then decide nothing about the
+    /// schema.
+    pub create_tables: bool,
+    /// Maximum size of a request's body, in bytes after decompression; at least 1,000.
+    pub body_bytes: u64,
+}
+
+impl Default for IngestConfig {
+    fn default() -> IngestConfig {
+        IngestConfig { create_tables: false, body_bytes: 1 << 30 }
     }
 }
 

@@ -24,7 +24,7 @@ const fn target(
 }
 
 /// All targets. Each has a program of the same name in `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 10] = [
     target("startup", postgres::fuzz::startup, postgres::fuzz::startup_seeds),
     target("messages", postgres::fuzz::messages, postgres::fuzz::message_seeds),
     target("parameters", postgres::fuzz::parameters, postgres::fuzz::parameter_seeds),
@@ -32,6 +32,7 @@ pub const TARGETS: [Target; 9] = [
     target("tickets", flight::fuzz::tickets, flight::fuzz::ticket_seeds),
     target("tokens", credentials::fuzz::tokens, credentials::fuzz::token_seeds),
     target("requests", http::fuzz::requests, http::fuzz::request_seeds),
+    target("lines", http::influx::fuzz::lines, http::influx::fuzz::line_seeds),
     target("statements", statements::statements, statements::statement_seeds),
     target("depths", statements::depths, statements::depth_seeds),
 ];

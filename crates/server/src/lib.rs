@@ -35,7 +35,8 @@ mod values;
 mod web;
 
 pub use config::{
-    AuthSection, Fault, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, ServerConfig, TlsConfig,
+    AuthSection, Fault, IngestConfig, LimitsConfig, ListenConfig, LogConfig, OtlpConfig,
+    ServerConfig, TlsConfig,
 };
 pub use host::{raise_descriptor_limit, warn_of_access};
 pub use listen::{Addresses, Server};

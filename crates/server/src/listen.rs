@@ -18,8 +18,10 @@ use crate::admission::Admission;
 use crate::auth::{Policy, Users, administrator_password};
 use crate::config::ServerConfig;
 use crate::connections::Connections;
+use crate::http::BodyMemory;
 use crate::metrics::Metrics;
 use crate::postgres;
+use crate::records::memory::Memory;
 use crate::shared::{Shared, Stage};
 use crate::storage::log_storage_faults;
 use crate::tls::Tls;
@@ -90,6 +92,12 @@ impl Server {
         self.addresses
     }
 
+    /// True if the HTTP and gRPC ports speak TLS.
+    #[must_use]
+    pub fn uses_tls(&self) -> bool {
+        self.shared.tls.is_some()
+    }
+
     /// The superuser's password, if the server generated one at its first start.
     #[must_use]
     pub fn administrator_password(&self) -> Option<&str> {
@@ -151,6 +159,8 @@ pub(crate) fn shared(
         connections: Connections::new(connections, Arc::clone(&database.env().clock)),
         unauthenticated,
         admission: Admission::new(limits.statements, limits.queue_timeout()),
+        ingest_memory: Memory::new(limits.record_bytes),
+        body_memory: BodyMemory::new(limits.record_bytes.max(limits.message_bytes)),
         metrics,
         observer,
         stage: watch::Sender::new(Stage::Serving),

@@ -12,7 +12,7 @@ mod caller;
 mod calls;
 mod describe;
 mod incoming;
-mod memory;
+pub(crate) mod memory;
 mod ranges;
 mod resuming_writers;
 mod search;

@@ -11,7 +11,9 @@ use crate::admission::Admission;
 use crate::auth::{Policy, Users};
 use crate::config::ServerConfig;
 use crate::connections::{ConnectionPermit, Connections, Listed};
+use crate::http::BodyMemory;
 use crate::metrics::Metrics;
+use crate::records::memory::Memory;
 use crate::tls::Tls;
 use crate::trace::Observer;
 use crate::unauthenticated::Unauthenticated;
@@ -25,6 +27,10 @@ pub(crate) struct Shared {
     pub(crate) connections: Arc<Connections>,
     pub(crate) unauthenticated: Arc<Unauthenticated>,
     pub(crate) admission: Admission,
+    /// The memory of rows that arrive as record streams and HTTP uploads.
+    pub(crate) ingest_memory: Memory,
+    /// The memory of long rows that arrive over HTTP, until they are complete.
+    pub(crate) body_memory: BodyMemory,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) stage: watch::Sender<Stage>,

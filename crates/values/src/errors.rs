@@ -3,6 +3,7 @@
 //! DataFusion reports most mistakes as sentences. This module recognises the sentences that clients
 //! meet. Any other sentence keeps its wording, without DataFusion's own prefixes.
 
+mod foreign_functions;
 mod planning;
 mod position;
 mod syntax;

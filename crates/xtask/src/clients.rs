@@ -1,9 +1,10 @@
 //! `cargo xtask clients`: the server, asked by the clients that people have.
 //!
 //! Each client is a small program in a directory of `tests/clients`, and the examples of
-//! `docs/clients.md` and `docs/records.md`. It is run against a fresh server, with its driver
-//! installed by its own package manager below `~/.cache/thalweg/clients`. A client that cannot
-//! be installed here is skipped and says why; one that fails, or takes too long, fails the run.
+//! `docs/clients.md`, `docs/records.md` and `docs/http.md`. It is run against a fresh server, with
+//! its driver installed by its own package manager below `~/.cache/thalweg/clients`. A client that
+//! cannot be installed here is skipped and says why; one that fails, or takes too long, fails the
+//! run.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -36,6 +37,7 @@ const OVER: &str = "the time for all clients is over";
 enum Needs {
     Postgres,
     Grpc,
+    Http,
 }
 
 /// A directory of `tests/clients`.
@@ -49,7 +51,7 @@ const fn client(name: &'static str, toolchain: Toolchain, needs: Needs) -> Clien
     Client { name, toolchain, needs }
 }
 
-const CLIENTS: [Client; 11] = [
+const CLIENTS: [Client; 13] = [
     client("psql", Toolchain::Shell, Needs::Postgres),
     client("psycopg", Toolchain::Python, Needs::Postgres),
     client("asyncpg", Toolchain::Python, Needs::Postgres),
@@ -61,6 +63,8 @@ const CLIENTS: [Client; 11] = [
     client("adbc", Toolchain::Python, Needs::Grpc),
     client("flight-jdbc", Toolchain::Java, Needs::Grpc),
     client("records", Toolchain::Python, Needs::Grpc),
+    client("influxdb", Toolchain::Python, Needs::Http),
+    client("curl", Toolchain::Shell, Needs::Http),
 ];
 
 /// Options of the command line.

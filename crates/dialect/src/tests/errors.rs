@@ -80,6 +80,7 @@ fn places_and_hints_lead_to_the_mistake() {
             Some("Perhaps you meant to reference the column \"t.customer\"."),
         ),
         ("select 'ü', lenght('a')", 13, Some("Perhaps you meant the function length.")),
+        ("select 1, Time_Bucket('1h', now())", 11, Some("Use date_bin(interval, time, origin).")),
         ("select 1 from missing", 15, None),
     ] {
         let error = run(sql).unwrap_err();

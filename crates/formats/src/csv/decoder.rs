@@ -43,6 +43,7 @@ pub struct CsvDecoder {
     line: u64,
     is_ended: bool,
     records: Records,
+    record_bytes_max: usize,
 }
 
 /// The position in a source at which a decoder begins.
@@ -166,7 +167,21 @@ impl CsvDecoder {
             line: start.line,
             is_ended: false,
             records: Records::default(),
+            record_bytes_max: RECORD_BYTES_MAX,
         })
+    }
+
+    /// Limits the length of a record, which is held in memory until it is complete; 1 GiB by
+    /// default.
+    #[must_use]
+    pub fn with_record_bytes_max(self, bytes: usize) -> CsvDecoder {
+        CsvDecoder { record_bytes_max: bytes.min(RECORD_BYTES_MAX), ..self }
+    }
+
+    /// Number of bytes that are not decoded yet.
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
     /// Adds the next piece; returns the batches that are full.
@@ -202,7 +217,7 @@ impl CsvDecoder {
             None => self.begin(&buffer, is_last)?,
         };
         while at < buffer.len() && self.layout.is_some() && !self.is_ended {
-            let window = &buffer[at..buffer.len().min(at + RECORD_BYTES_MAX)];
+            let window = &buffer[at..buffer.len().min(at + self.record_bytes_max)];
             let taken = self.decode_some(window, is_last && at + window.len() == buffer.len())?;
             if self.rows == self.batch_rows {
                 batches.push(self.flush()?);
@@ -250,7 +265,7 @@ impl CsvDecoder {
         }
         match self.splitter.split_record(text, is_last, usize::MAX, &mut self.records) {
             Ok(()) => {}
-            Err(Stop::Incomplete) if text.len() < RECORD_BYTES_MAX => return Ok(None),
+            Err(Stop::Incomplete) if text.len() < self.record_bytes_max => return Ok(None),
             Err(stop) => return Err(self.stopped(stop, &[])),
         }
         let texts = Texts::new(&text[..self.records.consumed], &self.records.scratch)
@@ -272,7 +287,7 @@ impl CsvDecoder {
         self.rows += self.records.rows;
         self.is_ended = self.records.is_ended;
         match stop {
-            Some(Stop::Incomplete) if text.len() < RECORD_BYTES_MAX || taken > 0 => {}
+            Some(Stop::Incomplete) if text.len() < self.record_bytes_max || taken > 0 => {}
             Some(stop) => return Err(self.stopped(stop, &text[..taken])),
             None => {}
         }
@@ -329,7 +344,14 @@ impl CsvDecoder {
         let malformed = |message: String| Error::new(SqlState::BAD_COPY_FILE_FORMAT, message);
         let names = self.layout.as_ref().map_or(&[][..], |layout| &layout.names);
         let error = match stop {
-            Stop::Incomplete => malformed("record is longer than 1 GiB".to_owned()),
+            Stop::Incomplete if self.record_bytes_max == RECORD_BYTES_MAX => {
+                malformed("record is longer than 1 GiB".to_owned())
+            }
+            Stop::Incomplete => {
+                let limit = self.record_bytes_max;
+                let message = format!("a record is longer than the limit of {limit} bytes");
+                Error::new(SqlState::LIMIT_EXCEEDED, message)
+            }
             Stop::Malformed(Malformed::TooFewFields(found)) => {
                 malformed(format!("missing data for column \"{}\"", names[found]))
             }
@@ -362,6 +384,22 @@ impl CsvDecoder {
         RecordBatch::try_new_with_options(Arc::clone(&self.target), columns, &options)
             .map_err(|error| Error::internal(error.to_string()))
     }
+}
+
+/// The fields of the first record of a text that begins with `head`; `None` if the record is not
+/// complete. `is_whole` is true if no text follows.
+///
+/// # Errors
+/// 22P04 if the record is malformed, 22021 if it is not UTF-8.
+pub fn csv_header(
+    head: &[u8],
+    is_whole: bool,
+    options: &ReadOptions,
+) -> Result<Option<Vec<String>>> {
+    let nothing = Arc::new(arrow::datatypes::Schema::empty());
+    let mut decoder = CsvDecoder::new("the header", &nothing, options, 1)?;
+    let start = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    decoder.first_record(&head[start..], is_whole)
 }
 
 /// The rules for NULL in a column.

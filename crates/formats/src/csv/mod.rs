@@ -8,8 +8,8 @@ mod split;
 mod split_text;
 mod write;
 
-pub use decoder::CsvDecoder;
 pub(crate) use decoder::Start;
+pub use decoder::{CsvDecoder, csv_header};
 pub(crate) use infer::infer;
 pub(crate) use layout::{Layout, missing_column, place_of};
 pub(crate) use records::invalid_bytes;

@@ -16,8 +16,9 @@ use crate::text::ColumnBuilder;
 
 /// Decodes JSON lines that arrive in pieces of any size.
 ///
-/// A missing key is NULL, and so is `null`; keys that are not columns are ignored. Batches have the
-/// target schema, each but the last with exactly `batch_rows` rows.
+/// A missing key is NULL, and so is `null`; keys that are not columns are ignored unless
+/// [`refusing_unknown_keys`](Self::refusing_unknown_keys) is set. Batches have the target schema,
+/// each but the last with exactly `batch_rows` rows. After an error the decoder is unusable.
 pub struct JsonDecoder {
     source: String,
     target: SchemaRef,
@@ -30,6 +31,8 @@ pub struct JsonDecoder {
     partial: Vec<u8>,
     /// The number of the next line, counted from 1.
     line: u64,
+    refuses_unknown_keys: bool,
+    line_bytes_max: usize,
 }
 
 impl JsonDecoder {
@@ -53,7 +56,33 @@ impl JsonDecoder {
             batch_rows: batch_rows.max(1),
             partial: Vec::new(),
             line,
+            refuses_unknown_keys: false,
+            line_bytes_max: usize::MAX,
         })
+    }
+
+    /// Makes a key that is no column an error.
+    #[must_use]
+    pub fn refusing_unknown_keys(self) -> JsonDecoder {
+        JsonDecoder { refuses_unknown_keys: true, ..self }
+    }
+
+    /// Sets the number of the next line, for errors.
+    #[must_use]
+    pub fn at_line(self, line: u64) -> JsonDecoder {
+        JsonDecoder { line, ..self }
+    }
+
+    /// The number of the next line; after an error, of the line that has it.
+    #[must_use]
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
+    /// Limits the length of a line, which is held in memory until it is complete.
+    #[must_use]
+    pub fn with_line_bytes_max(self, bytes: usize) -> JsonDecoder {
+        JsonDecoder { line_bytes_max: bytes, ..self }
     }
 
     /// Adds the next piece; returns the batches that are full.
@@ -74,6 +103,9 @@ impl JsonDecoder {
             }
         }
         self.partial.extend_from_slice(rest);
+        if self.partial.len() > self.line_bytes_max {
+            return Err(located(too_long(self.line_bytes_max), self.location()));
+        }
         Ok(batches)
     }
 
@@ -88,18 +120,17 @@ impl JsonDecoder {
     }
 
     fn decode_line(&mut self, line: &[u8]) -> Result<()> {
-        let place = |decoder: &Self| format!("{}, line {}", decoder.source, decoder.line);
         let text = match std::str::from_utf8(line) {
             Ok(text) => text,
             Err(error) => {
                 let bad = &line[error.valid_up_to()..];
                 let length = error.error_len().unwrap_or(bad.len());
-                return Err(located(invalid_bytes(&bad[..length]), place(self)));
+                return Err(located(invalid_bytes(&bad[..length]), self.location()));
             }
         };
         if !text.trim_ascii().is_empty() {
             self.append_row(text).map_err(|(error, column)| {
-                let place = place(self);
+                let place = self.location();
                 let column = column.map(|column| self.target.field(column).name());
                 let column = column.map_or(String::new(), |name| format!(", column \"{name}\""));
                 located(error, place + &column)
@@ -113,8 +144,10 @@ impl JsonDecoder {
         let object = object::parse(text).map_err(|error| (error, None))?;
         let mut values = vec![None; self.columns.len()];
         for (key, value) in &object.0 {
-            if let Some(place) = self.place_of(key) {
-                values[place] = Some(value.get());
+            match self.place_of(key) {
+                Some(place) => values[place] = Some(value.get()),
+                None if self.refuses_unknown_keys => return Err((unknown_key(key), None)),
+                None => {}
             }
         }
         for (place, (column, value)) in self.columns.iter_mut().zip(values).enumerate() {
@@ -122,6 +155,10 @@ impl JsonDecoder {
         }
         self.rows += 1;
         Ok(())
+    }
+
+    fn location(&self) -> String {
+        format!("{}, line {}", self.source, self.line)
     }
 
     fn place_of(&self, key: &str) -> Option<usize> {
@@ -181,6 +218,28 @@ fn append_items(column: &mut ColumnBuilder, raw: &str) -> Result<()> {
     let appended =
         column.append_list(|column| items.iter().try_for_each(|item| append(column, item.get())));
     appended.unwrap_or_else(|| Err(wrong_type(column, "an array")))
+}
+
+/// The keys of the object on a line, in their order.
+///
+/// # Errors
+/// 22P02 if the line holds no object.
+pub fn json_keys(line: &[u8]) -> Result<Vec<String>> {
+    let text = str::from_utf8(line).map_err(|error| {
+        let bad = &line[error.valid_up_to()..];
+        invalid_bytes(&bad[..error.error_len().unwrap_or(bad.len())])
+    })?;
+    Ok(object::parse(text)?.0.into_iter().map(|(key, _)| key.into_owned()).collect())
+}
+
+fn unknown_key(key: &str) -> Error {
+    let message = format!("the key \"{key}\" is not one of the columns");
+    Error::new(SqlState::UNDEFINED_COLUMN, message)
+}
+
+fn too_long(bytes_max: usize) -> Error {
+    let message = format!("a line is longer than the limit of {bytes_max} bytes");
+    Error::new(SqlState::LIMIT_EXCEEDED, message)
 }
 
 fn wrong_type(column: &ColumnBuilder, found: &str) -> Error {

@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::buffer::Buffer;
 use arrow::compute::kernels::length::length;
 use arrow::compute::{cast, sum};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
 use arrow_ipc::convert::fb_to_schema;
 use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{CompressionType, Message, MessageHeader, RecordBatch as Description};
@@ -198,6 +198,21 @@ fn check(batch: &Description<'_>, body: &[u8], room: &mut usize) -> Result<(), F
     let rows_max = check_bytes(batch, body, room)?.max(ROWS_MIN);
     // Items of lists may be bits; a column with only NULLs has no bytes at all.
     check_rows(batch, rows_max, rows_max * 8)
+}
+
+/// The schema that the header of an Arrow IPC message describes.
+///
+/// # Errors
+/// A description of the problem.
+pub fn schema_of_message(header: &[u8]) -> Result<Schema, &'static str> {
+    // The conversion panics on headers that pass the verifier, such as those with unknown types:
+    // <https://github.com/apache/arrow-rs/issues/10437>,
+    // <https://github.com/apache/arrow-rs/issues/10575>.
+    let schema = guarded("an Arrow IPC stream", || {
+        let message = root_as_message(header).ok();
+        Ok(message.and_then(|message| message.header_as_schema().map(fb_to_schema)))
+    });
+    schema.ok().flatten().ok_or(UNREADABLE)
 }
 
 /// Checks the metadata of an Arrow Flight message before memory is allocated for it. `room` is the

@@ -253,6 +253,10 @@ impl Column {
                 column.put_text(&value.to_string(), field)?;
             }
             (Column::Bytea(column), Value::Bytes(value)) => column.append_value(value),
+            (Column::Timestamp(column), Value::Timestamp(time)) => {
+                column.append_value(in_range(time, TIMES.contains(&time), field)?);
+            }
+            (_, Value::Timestamp(_)) => return Err(wrong_type(field, "a timestamp")),
             (_, Value::Bool(_)) => return Err(wrong_type(field, "a boolean")),
             (_, Value::Int(_)) => return Err(wrong_type(field, "an integer")),
             (_, Value::Float(_)) => return Err(wrong_type(field, "a floating point number")),

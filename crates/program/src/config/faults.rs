@@ -19,6 +19,7 @@ impl Settings {
             auth: self.auth,
             tls: self.tls.clone(),
             limits: self.limits.clone(),
+            ingest: self.ingest,
             log: self.log.clone(),
             otlp: self.otlp.clone(),
         }

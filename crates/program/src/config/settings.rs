@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
-use thalweg_server::{AuthSection, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, TlsConfig};
+use thalweg_server::{
+    AuthSection, IngestConfig, LimitsConfig, ListenConfig, LogConfig, OtlpConfig, TlsConfig,
+};
 
 use crate::config::units::{Size, Span};
 
@@ -19,6 +21,7 @@ pub struct Settings {
     pub auth: AuthSection,
     pub tls: TlsConfig,
     pub limits: LimitsConfig,
+    pub ingest: IngestConfig,
     pub log: LogConfig,
     pub otlp: OtlpConfig,
     pub cluster: ClusterSettings,

@@ -63,7 +63,7 @@ fn later_sources_win() {
          serial_rows = 100000      # default\n\
          # spill_directory =       # not set\n\
          spill_limit = \"100GiB\"    # default\n\
-         threads = 3               # FILE\n\n[limits]\n"
+         threads = 3               # FILE\n\n[ingest]\n"
     ));
     assert!(dumped.contains("format = \"table\"           # default\n"), "{dumped}");
 }

@@ -1,7 +1,8 @@
 //! The shell's own commands, in psql's spelling.
 
-use std::io::BufReader;
+use std::io::{BufReader, Write as _};
 use std::path::Path;
+use std::process::Command;
 
 use clap::ValueEnum;
 use thalweg::{Error, Result, SqlState};
@@ -9,7 +10,9 @@ use thalweg::{Error, Result, SqlState};
 use crate::config::{Border, Expansion, Format, Span};
 use crate::shell::describe::{self, Relations};
 use crate::shell::lexer::{Lexer, Token, TokenKind};
+use crate::shell::pager::PagerUse;
 use crate::shell::splitter::Splitter;
+use crate::shell::variables::Variables;
 use crate::shell::{Origin, Output, Shell, Stop, editor, help};
 
 /// Limits nested scripts, so that a script that includes itself ends.
@@ -22,10 +25,13 @@ impl Shell {
         line: &str,
         splitter: &mut Splitter,
     ) -> Result<(), Stop> {
+        if let Some(command) = line.strip_prefix("\\!") {
+            return self.run_system(command.trim());
+        }
         let line = line.trim_end_matches(|c: char| c == ';' || c.is_whitespace());
         let end = line.find(char::is_whitespace).unwrap_or(line.len());
         let (name, rest) = (&line[1..end], line[end..].trim());
-        let words = words(rest);
+        let words = words(rest, &self.variables);
         let argument = words.first().map(String::as_str);
         match name {
             "q" | "quit" => Err(Stop::Quit),
@@ -36,6 +42,10 @@ impl Shell {
             "dt" => self.list(Relations::Tables, argument).await,
             "dv" => self.list(Relations::Views, argument).await,
             "dn" => self.show_query(&describe::namespaces(argument), "List of schemas").await,
+            "df" => self.show_query(&describe::functions(argument), "List of functions").await,
+            "di" => self.show_query(&describe::indexes(argument), "List of indexes").await,
+            "du" => self.show_query(&describe::roles(argument), "List of roles").await,
+            "watch" => self.watch(&words, splitter).await,
             "l" | "conninfo" => self.show_database().await,
             "copy" => self.run_own(&format!("COPY {rest}")).await,
             "i" | "include" => self.include(argument).await,
@@ -75,6 +85,14 @@ impl Shell {
                 };
                 Ok(String::new())
             }
+            "set" => self.set_variable(words),
+            "unset" => match argument {
+                Some(name) => {
+                    self.variables.unset(name);
+                    Ok(String::new())
+                }
+                None => Err(wrong("\\unset: missing the name of a variable".to_owned())),
+            },
             "pset" => match argument {
                 Some(option) => self.set_view(option, words.get(1).map(String::as_str)),
                 None => Ok(self.show_view()),
@@ -97,6 +115,11 @@ impl Shell {
             ("border", Some(word)) => view.border = choice::<Border>("border", word)?,
             ("expanded", Some(word)) => view.expanded = choice("expanded", word)?,
             ("null", text) => view.null = text.unwrap_or("").to_owned(),
+            ("pager", None) => {
+                let is_off = view.pager == PagerUse::Off;
+                view.pager = if is_off { PagerUse::On } else { PagerUse::Off };
+            }
+            ("pager", Some(word)) => view.pager = choice("pager", word)?,
             ("footer", word) => view.footer = switch("footer", word, view.footer)?,
             ("timing", word) => view.timing = switch("timing", word, view.timing)?,
             ("timeout", Some(text)) => {
@@ -105,7 +128,8 @@ impl Shell {
             ("format" | "border" | "expanded" | "timeout", None) => {}
             _ => {
                 return Err(wrong(format!("unknown option \"{option}\"")).with_hint(
-                    "Options are border, expanded, footer, format, null, timeout and timing.",
+                    "Options are border, expanded, footer, format, null, pager, timeout and \
+                     timing.",
                 ));
             }
         }
@@ -118,15 +142,58 @@ impl Shell {
         let view = &self.view;
         format!(
             "border    {}\nexpanded  {}\nfooter    {}\nformat    {}\nnull      '{}'\n\
-             timeout   {}\ntiming    {}\n",
+             pager     {}\ntimeout   {}\ntiming    {}\n",
             name_of(&view.border),
             name_of(&view.expanded),
             on_off(view.footer),
             name_of(&view.format),
             view.null,
+            name_of(&view.pager),
             Span(view.statement_timeout),
             on_off(view.timing),
         )
+    }
+
+    /// Sets a variable, or lists all. Some variables of psql change the shell's behavior.
+    fn set_variable(&mut self, words: &[String]) -> Result<String> {
+        let [name, values @ ..] = words else { return Ok(self.variables.listed()) };
+        let value = values.concat();
+        let is_on =
+            |value: &str| switch(name, Some(if value.is_empty() { "on" } else { value }), true);
+        match name.as_str() {
+            "ON_ERROR_STOP" => self.behavior.continue_on_error = !is_on(&value)?,
+            "QUIET" => self.behavior.quiet = is_on(&value)?,
+            "ECHO" => self.behavior.echo = matches!(value.as_str(), "all" | "queries"),
+            "VERBOSITY" => self.behavior.verbose = value == "verbose",
+            "AUTOCOMMIT" if !is_on(&value)? => {
+                return Err(Error::unsupported("\\set AUTOCOMMIT off")
+                    .with_hint("Begin transactions with BEGIN."));
+            }
+            _ => {}
+        }
+        self.variables.set(name, value).map(|()| String::new())
+    }
+
+    /// Runs a command of the operating system; the user's shell if it is empty.
+    fn run_system(&mut self, command: &str) -> Result<(), Stop> {
+        self.output.flush().map_err(|error| self.output_failed(&error))?;
+        let shell = std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned());
+        let mut process = Command::new(if command.is_empty() { &shell } else { "sh" });
+        if !command.is_empty() {
+            process.arg("-c").arg(command);
+        }
+        let running = self.interrupt.running(|| {});
+        let ended = process.status();
+        drop(running);
+        match ended {
+            // The shell has shown the reason.
+            Ok(status) if status.code() == Some(127) => Err(Stop::Failed),
+            Ok(_) => Ok(()),
+            Err(error) => {
+                let message = format!("\\!: failed: {error}");
+                Err(self.tell_error(&Error::new(SqlState::IO_ERROR, message), None, ""))
+            }
+        }
     }
 
     async fn show_database(&mut self) -> Result<(), Stop> {
@@ -190,13 +257,18 @@ pub fn binary_to_terminal(format: Format) -> Error {
         .with_hint("Send it to a file or a pipe: --output FILE or \\o FILE.")
 }
 
-/// The arguments of a command: words, or strings in quotes.
-fn words(text: &str) -> Vec<String> {
+/// The arguments of a command: words, or strings in quotes. `:name` is the value of a variable.
+fn words(text: &str, variables: &Variables) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut joins_last = false;
-    for Token { kind, range } in Lexer::tokens(text) {
-        let token = &text[range];
+    let tokens: Vec<Token> = Lexer::tokens(text).collect();
+    let mut at = 0;
+    while let Some(Token { kind, range }) = tokens.get(at) {
+        let value = variables.value_at(text, &tokens, at);
+        at += if value.is_some() { 2 } else { 1 };
+        let token = &text[range.clone()];
         let plain = match kind {
+            _ if value.is_some() => value.unwrap_or_default(),
             TokenKind::Space => {
                 joins_last = false;
                 continue;
@@ -258,8 +330,12 @@ mod tests {
 
     #[test]
     fn arguments_are_words_or_strings() {
+        let mut variables = Variables::default();
+        variables.set("v", "x  y".to_owned()).unwrap();
+        let words = |text| words(text, &variables);
         assert_eq!(words("a  'b c' d/e-f.csv"), ["a", "b c", "d/e-f.csv"]);
         assert_eq!(words("'it''s' '' x'y'"), ["it's", "", "xy"]);
+        assert_eq!(words("a:v :'v' ':v' :w"), ["ax  y", "'x  y'", ":v", ":w"]);
         assert_eq!(words(""), [""; 0]);
     }
 

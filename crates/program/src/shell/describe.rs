@@ -52,6 +52,62 @@ pub fn namespaces(pattern: Option<&str>) -> String {
     )
 }
 
+/// The query for `\di`.
+pub fn indexes(pattern: Option<&str>) -> String {
+    format!(
+        "SELECT n.nspname AS \"Schema\", c.relname AS \"Name\", 'index' AS \"Type\",
+                pg_get_userbyid(c.relowner) AS \"Owner\", t.relname AS \"Table\"
+         FROM pg_catalog.pg_index i
+         JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+         JOIN pg_catalog.pg_class t ON t.oid = i.indrelid
+         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE n.nspname NOT IN ('information_schema', 'pg_catalog'){}
+         ORDER BY 1, 2",
+        matching(pattern, "n.nspname", "c.relname")
+    )
+}
+
+/// The query for `\df`. The functions of the system are listed only for a pattern.
+pub fn functions(pattern: Option<&str>) -> String {
+    let schemas = match pattern {
+        Some(_) => "",
+        None => " AND n.nspname NOT IN ('information_schema', 'pg_catalog')",
+    };
+    format!(
+        "SELECT n.nspname AS \"Schema\", p.proname AS \"Name\",
+                pg_get_function_result(p.oid) AS \"Result data type\",
+                pg_get_function_arguments(p.oid) AS \"Argument data types\",
+                CASE p.prokind WHEN 'a' THEN 'agg' WHEN 'w' THEN 'window' WHEN 'p' THEN 'proc'
+                               ELSE 'func' END AS \"Type\"
+         FROM pg_catalog.pg_proc p
+         JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+         WHERE true{schemas}{}
+         ORDER BY 1, 2, 4",
+        matching(pattern, "n.nspname", "p.proname")
+    )
+}
+
+/// The query for `\du`.
+pub fn roles(pattern: Option<&str>) -> String {
+    format!(
+        "SELECT r.rolname AS \"Role name\",
+                concat_ws(', ', CASE WHEN r.rolsuper THEN 'Superuser' END,
+                          CASE WHEN NOT r.rolinherit THEN 'No inheritance' END,
+                          CASE WHEN r.rolcreaterole THEN 'Create role' END,
+                          CASE WHEN r.rolcreatedb THEN 'Create DB' END,
+                          CASE WHEN NOT r.rolcanlogin THEN 'Cannot login' END,
+                          CASE WHEN r.rolreplication THEN 'Replication' END,
+                          CASE WHEN r.rolbypassrls THEN 'Bypass RLS' END) AS \"Attributes\",
+                ARRAY(SELECT b.rolname FROM pg_catalog.pg_auth_members m
+                      JOIN pg_catalog.pg_roles b ON b.oid = m.roleid
+                      WHERE m.member = r.oid ORDER BY 1) AS \"Member of\"
+         FROM pg_catalog.pg_roles r
+         WHERE r.rolname NOT LIKE 'pg\\_%'{}
+         ORDER BY 1",
+        matching(pattern, "''", "r.rolname")
+    )
+}
+
 impl Shell {
     pub(super) async fn list(
         &mut self,

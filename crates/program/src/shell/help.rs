@@ -7,17 +7,19 @@ Statements
   \\g, \\gx               runs it; \\gx shows a line for each value
   \\e                    edits it, or the last one, in $EDITOR
   \\p, \\r                shows it; forgets it
+  \\watch [SEC] [c=N]    runs it every SEC seconds, N times or until Ctrl-C
 
 The database
   \\d [NAME]             relations; or the columns, keys and checks of one
   \\dt, \\dv [PATTERN]    tables; views
-  \\dn [PATTERN]         schemas
+  \\dn, \\du [PATTERN]    schemas; roles
+  \\df, \\di [PATTERN]    functions; indexes
   \\l                    the database and where it lies
 
 Results
   \\x [on|off|auto]      a line for each value; auto: where a table is too wide
   \\format FORMAT        table, csv, json, arrow or parquet
-  \\pset [OPTION VALUE]  border, expanded, footer, format, null, timeout, timing
+  \\pset [OPTION VALUE]  border, expanded, footer, format, null, pager, timeout, timing
   \\timing [on|off]      tells how long each statement took
   \\o [FILE]             sends results to a file; back to the terminal
 
@@ -25,6 +27,10 @@ Files
   \\i FILE               runs a script
   \\copy ...             the statement COPY
   \\echo TEXT            shows a text
+  \\set [NAME [VALUE]]   variables; sets one, for statements that name it: :name,
+                        :'name' (a string), :\"name\" (a quoted name)
+  \\unset NAME           forgets a variable
+  \\! [COMMAND]          runs a command of the operating system, or its shell
 
   \\h [STATEMENT]        help on SQL
   \\?                    this page
@@ -34,12 +40,16 @@ Files
 /// The names of the commands, for completion.
 pub fn command_names() -> impl Iterator<Item = &'static str> {
     const NAMES: &[&str] = &[
+        "\\!",
         "\\?",
         "\\copy",
         "\\conninfo",
         "\\d",
+        "\\df",
+        "\\di",
         "\\dn",
         "\\dt",
+        "\\du",
         "\\dv",
         "\\e",
         "\\echo",
@@ -54,7 +64,10 @@ pub fn command_names() -> impl Iterator<Item = &'static str> {
         "\\pset",
         "\\q",
         "\\r",
+        "\\set",
         "\\timing",
+        "\\unset",
+        "\\watch",
         "\\x",
     ];
     NAMES.iter().copied()

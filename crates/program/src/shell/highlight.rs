@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use crate::shell::help;
 use crate::shell::lexer::{Lexer, TokenKind};
 
-const KEYWORD: &str = "\x1b[1;34m";
+/// Magenta, since the blue of many terminals is too dark on black.
+const KEYWORD: &str = "\x1b[1;35m";
 const STRING: &str = "\x1b[32m";
 const NUMBER: &str = "\x1b[36m";
 const COMMENT: &str = "\x1b[2m";
@@ -47,7 +48,7 @@ mod tests {
     fn words_that_sql_knows_stand_out() {
         assert_eq!(
             highlight("select a, 'x', 1 -- c"),
-            "\x1b[1;34mselect\x1b[0m a, \x1b[32m'x'\x1b[0m, \x1b[36m1\x1b[0m \x1b[2m-- c\x1b[0m"
+            "\x1b[1;35mselect\x1b[0m a, \x1b[32m'x'\x1b[0m, \x1b[36m1\x1b[0m \x1b[2m-- c\x1b[0m"
         );
         assert_eq!(highlight("\\d select"), "\\d select");
     }

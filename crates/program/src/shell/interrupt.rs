@@ -1,7 +1,7 @@
 //! Ctrl-C: ends the statement, not the program.
 
 use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::exit::Exit;
@@ -20,6 +20,8 @@ struct State {
     /// Ends the running statement, when one runs.
     cancel: Mutex<Option<Cancel>>,
     presses: AtomicU32,
+    /// True while a pager has the terminal, which knows Ctrl-C itself.
+    is_paging: AtomicBool,
 }
 
 /// Guard of a running statement: the statement runs as long as this exists.
@@ -34,6 +36,9 @@ impl Interrupt {
         tokio::spawn(async move {
             while tokio::signal::ctrl_c().await.is_ok() {
                 let is_running = listener.press();
+                if listener.0.is_paging.load(Ordering::Relaxed) {
+                    continue;
+                }
                 let presses = listener.0.presses.load(Ordering::Relaxed);
                 if presses >= PRESSES_TO_LEAVE || !is_running && !is_interactive {
                     process::exit(i32::from(Exit::Interrupted.code()));
@@ -56,6 +61,11 @@ impl Interrupt {
     /// True if Ctrl-C was pressed since the last statement began.
     pub fn was_pressed(&self) -> bool {
         self.0.presses.load(Ordering::Relaxed) > 0
+    }
+
+    /// Sets if a pager has the terminal. Ctrl-C then ends the statement, but never the program.
+    pub fn set_paging(&self, is_paging: bool) {
+        self.0.is_paging.store(is_paging, Ordering::Relaxed);
     }
 
     /// Forgets earlier presses.

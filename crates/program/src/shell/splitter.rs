@@ -122,6 +122,14 @@ impl Splitter {
         if self.started { &self.buffer[self.start..] } else { "" }
     }
 
+    /// Takes the statement so far, and starts over.
+    pub fn take_pending(&mut self) -> String {
+        let pending = self.pending().to_owned();
+        self.clear();
+        self.line += pending.matches('\n').count();
+        pending
+    }
+
     /// The missing part, as the prompt shows it: `=` for a new statement, `-` for more of this one,
     /// or the open quote, bracket or comment.
     pub fn waits_for(&self) -> char {

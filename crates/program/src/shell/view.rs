@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::config::{Border, Color, Expansion, Format, ShellSettings};
 use crate::print::table::{Expanded, Lines, Style};
+use crate::shell::pager::PagerUse;
 use crate::terminal;
 
 /// The current display settings of a shell.
@@ -18,6 +19,7 @@ pub struct View {
     pub color_errors: bool,
     /// Ends tables with the number of rows.
     pub footer: bool,
+    pub pager: PagerUse,
     /// Zero for no limit.
     pub statement_timeout: Duration,
 }
@@ -34,6 +36,7 @@ impl View {
             color: settings.color,
             color_errors,
             footer: true,
+            pager: PagerUse::default(),
             statement_timeout: settings.statement_timeout.0,
         }
     }

@@ -150,3 +150,73 @@ fn a_reader_that_leaves_early_is_no_fault() {
         assert_eq!(output.status.code(), Some(141), "{format}");
     }
 }
+
+#[test]
+fn variables_stand_for_texts_of_statements() {
+    let script = b"\\set t 'flights'\n\\set n 2\n\\set s it '''' s\n\
+        CREATE TABLE :t (a int);\nINSERT INTO :\"t\" VALUES (:n), (:n + 1);\n\
+        SELECT sum(a)::text AS sum, :'s' AS s, ':n' AS n FROM :t;\n\\echo :t :'t'\n\\set\n\
+        \\unset n\nSELECT :n;\n";
+    let run = thalweg_with_input(&["--format", "csv"], script);
+    assert_eq!((run.code, run.stdout.as_str()), (1, "sum,s,n\n5,it's,:n\n"), "{run:?}");
+    for line in ["flights 'flights'\n", "n = '2'\n", "s = 'it's'\n", "t = 'flights'\n"] {
+        assert!(run.stderr.contains(line), "{run:?}");
+    }
+    assert!(run.stderr.contains("there is no parameter :n"), "{run:?}");
+    let stops = b"\\set ON_ERROR_STOP off\nSELECT oops;\nSELECT 1 AS a;\n\\set ON_ERROR_STOP on\n\
+        SELECT oops;\nSELECT 2 AS b;\n";
+    assert_eq!(thalweg_with_input(&["--format", "csv"], stops).stdout, "a\n1\n");
+    let refused = thalweg_with_input(&[], b"\\set a-b 1\n").failure(1);
+    assert!(refused.contains("invalid variable name: \"a-b\""), "{refused}");
+    assert!(thalweg_with_input(&[], b"\\set AUTOCOMMIT off\n").failure(1).contains("AUTOCOMMIT"));
+}
+
+#[test]
+fn roles_indexes_and_functions_are_listed() {
+    let script = b"CREATE ROLE bob NOLOGIN; CREATE ROLE eve LOGIN CREATEDB; GRANT bob TO eve;\n\
+        CREATE TABLE t (a int PRIMARY KEY, b text); CREATE INDEX t_b ON t (b);\n\
+        \\pset format csv\n\\du\n\\du b*\n\\di\n\\di *_b\n\\df date_bi*\n\\df\n";
+    let run = thalweg_with_input(&["-q"], script);
+    let (code, shown) = (run.code, run.stdout.as_str());
+    assert_eq!(code, 0, "{run:?}");
+    for line in [
+        "bob,Cannot login,{}\n",
+        "eve,Create DB,{bob}\n",
+        "public,t_b,index,thalweg,t\npublic,t_pkey,index,thalweg,t\n",
+        "Schema,Name,Type,Owner,Table\npublic,t_b,index,thalweg,t\nSchema,",
+        "pg_catalog,date_bin,timestamp with time zone,",
+    ] {
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
+    let last = "Schema,Name,Result data type,Argument data types,Type\n";
+    assert!(shown.ends_with(last), "the system's functions are listed for a pattern only: {shown}");
+}
+
+#[test]
+fn a_query_is_watched_until_it_has_run_often_enough() {
+    let script =
+        b"CREATE TABLE t (a int);\nINSERT INTO t SELECT count(*) FROM t \\watch 0.01 c=3\n\
+        SELECT a FROM t ORDER BY a;\nSELECT 7 AS n;\n\\watch c=2 i=0.01\n\
+        SELECT oops \\watch 0.01\n";
+    let run = thalweg_with_input(&["-q", "--format", "csv"], script);
+    assert_eq!((run.code, run.stdout.as_str()), (1, "a\n0\n1\n2\nn\n7\nn\n7\nn\n7\n"), "{run:?}");
+    assert_eq!(run.stderr.matches("(every 0.01s)").count(), 6, "{run:?}");
+    for (line, error_text) in [
+        ("\\watch", "empty query"),
+        ("SELECT 1 \\watch x", "incorrect interval value \"x\""),
+        ("SELECT 1 \\watch c=0", "incorrect iteration count value \"0\""),
+    ] {
+        let failed = thalweg_with_input(&["-q"], format!("{line}\n").as_bytes()).failure(1);
+        assert!(failed.contains(error_text), "{failed}");
+    }
+}
+
+#[test]
+fn commands_of_the_system_run() {
+    let run = thalweg_with_input(
+        &["--format", "csv"],
+        b"SELECT 1 AS a;\n\\! echo 'two;  words' ;\nSELECT 2 AS b;\n\\!exit 3\n\\! no_such_command_x\n",
+    );
+    assert_eq!((run.code, run.stdout.as_str()), (1, "a\n1\ntwo;  words\nb\n2\n"), "{run:?}");
+    assert!(run.stderr.contains("no_such_command_x"), "{run:?}");
+}

@@ -5,7 +5,7 @@
 
 use thalweg_types::{Error, SqlState};
 
-use super::{LimitsConfig, ListenConfig, ServerConfig, TlsConfig};
+use super::{IngestConfig, LimitsConfig, ListenConfig, ServerConfig, TlsConfig};
 use crate::auth::Policy;
 use crate::listen::can_listen_on;
 use crate::tls::Tls;
@@ -41,7 +41,7 @@ impl ServerConfig {
         found(&["auth.method", "listen.address"], policy);
         found(&["tls.certificate", "tls.key"], Tls::load(&self.tls).map(drop));
         found(&["tls.required", "tls.certificate", "tls.key"], required(&self.tls));
-        for (settings, value, least) in least(&self.limits) {
+        for (settings, value, least) in least(&self.limits, &self.ingest) {
             found(settings, at_least(settings[0], value, least));
         }
         found(&["log.filter"], trace::filter(&self.log).map(drop));
@@ -52,7 +52,7 @@ impl ServerConfig {
 }
 
 /// Limits with the minimum of each; a smaller value would keep every client out.
-fn least(limits: &LimitsConfig) -> [(&'static [&'static str], u64, u64); 6] {
+fn least(limits: &LimitsConfig, ingest: &IngestConfig) -> [(&'static [&'static str], u64, u64); 7] {
     [
         (&["limits.connections"], limits.connections as u64, 1),
         (&["limits.statements"], limits.statements as u64, 1),
@@ -60,6 +60,7 @@ fn least(limits: &LimitsConfig) -> [(&'static [&'static str], u64, u64); 6] {
         (&["limits.record_bytes"], limits.record_bytes as u64, MESSAGE_BYTES_MIN),
         (&["limits.record_message_bytes"], limits.record_message_bytes as u64, MESSAGE_BYTES_MIN),
         (&["limits.startup_timeout_ms"], limits.startup_timeout_ms, 1),
+        (&["ingest.body_bytes"], ingest.body_bytes, MESSAGE_BYTES_MIN),
     ]
 }
 

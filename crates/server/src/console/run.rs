@@ -29,7 +29,7 @@ use super::login::parsed;
 use super::sessions::Found;
 use super::{Console, Refusal, frames};
 use crate::http::call::{self, Call};
-use crate::http::errors::fields;
+use crate::http::errors::error_fields;
 use crate::http::request::{self, Parameter};
 use crate::http::sql::{self, Written};
 use crate::postgres::placed_error;
@@ -213,7 +213,7 @@ impl Running {
             self.call.session.publish_notifications();
         }
         if let Err(error) = committed {
-            self.send(&json!({ "error": fields(&error) })).await?;
+            self.send(&json!({ "error": error_fields(&error) })).await?;
         }
         // The block that the statements themselves opened ends with the session.
         let is_open = is_open && self.call.session.transaction() != TransactionStatus::Idle;

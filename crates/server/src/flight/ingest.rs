@@ -2,7 +2,6 @@
 //! table if requested.
 
 use arrow::datatypes::{Field, Schema};
-use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::sql::{CommandStatementIngest, TableExistsOption, TableNotExistOption};
 use futures::StreamExt;
 use thalweg_query::{Copy, CopyIn, Session};
@@ -13,7 +12,7 @@ use super::Flight;
 use super::identity::Caller;
 use super::metadata::{DATABASE, quoted};
 use super::statements::changed_by;
-use super::upload::{Upload, unreadable};
+use super::upload::{Batches, Upload, unreadable};
 use crate::connections::FrontEnd;
 use crate::values::check_column;
 
@@ -57,10 +56,7 @@ async fn copy_in(session: &mut Session, copy: &str, upload: Upload) -> Result<i6
     Ok(changed_by(&outcome.tag))
 }
 
-async fn push_all(
-    mut copy: Box<CopyIn>,
-    mut batches: FlightRecordBatchStream,
-) -> Result<Box<CopyIn>> {
+async fn push_all(mut copy: Box<CopyIn>, mut batches: Batches) -> Result<Box<CopyIn>> {
     while let Some(batch) = batches.next().await.transpose().map_err(unreadable)? {
         // Building chunks and encoding them for the log takes long, so it runs on a blocking
         // thread.

@@ -216,7 +216,7 @@ fn text_values(batch: &RecordBatch, index: usize) -> Vec<Option<String>> {
     texts.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect()
 }
 
-pub(super) fn quoted(name: &str) -> String {
+pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

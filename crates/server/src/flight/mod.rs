@@ -24,7 +24,7 @@ mod sql_info;
 mod statements;
 mod tickets;
 mod transactions;
-mod upload;
+pub(crate) mod upload;
 mod wire;
 mod xdbc_types;
 
@@ -40,8 +40,10 @@ use tonic_health::server::HealthReporter;
 
 use self::grpc_service::FlightGrpcService;
 use self::handles::HandleMap;
+pub(crate) use self::metadata::quoted;
 use self::prepared::PreparedStatement;
 use self::sessions::CallSession;
+pub(crate) use self::statements::changed_by;
 use self::statements::{Sending, Waiting};
 use crate::connections::FrontEnd;
 use crate::grpc::errors;

@@ -360,7 +360,7 @@ impl Asked {
 }
 
 /// Number of rows that a statement changed.
-pub(super) fn changed_by(tag: &Tag) -> i64 {
+pub(crate) fn changed_by(tag: &Tag) -> i64 {
     match tag {
         Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) | Tag::Copy(rows) => {
             i64::try_from(*rows).unwrap_or(i64::MAX)

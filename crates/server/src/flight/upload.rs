@@ -1,14 +1,17 @@
 //! Uploads with `DoPut`: the first message holds the command and possibly the first batch.
 
+use std::panic::AssertUnwindSafe;
+
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::{Any, Command};
-use futures::{StreamExt, TryStreamExt};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt};
 use prost::Message;
-use thalweg_formats::rows::check_message;
+use thalweg_formats::rows::{check_message, schema_of_message};
 use thalweg_types::{Error, Result, SqlState};
 use tonic::{Status, Streaming};
 
@@ -38,7 +41,7 @@ impl Upload {
 
     /// The schema that comes with the command, if any.
     pub(super) fn schema(&self) -> Option<Schema> {
-        self.has_batches().then(|| Schema::try_from(&self.first).ok()).flatten()
+        self.has_batches().then(|| schema_of_message(&self.first.data_header).ok()).flatten()
     }
 
     /// The batches. Before each is decoded, `room` is called with its decoded size in bytes and can
@@ -46,18 +49,33 @@ impl Upload {
     pub(super) fn into_batches(
         self,
         room: impl Fn(usize) -> Result<()> + Send + 'static,
-    ) -> FlightRecordBatchStream {
+    ) -> Batches {
         let first = futures::stream::once(async { Ok(self.first) });
-        let all = first.chain(self.rest.map_err(FlightError::from));
-        let checked = all
-            .and_then(move |message| std::future::ready(check(&message, &room).map(|()| message)));
-        FlightRecordBatchStream::new_from_flight_data(checked)
+        decoded(first.chain(self.rest.map_err(FlightError::from)), room)
     }
 
     pub(super) async fn collect_batches(self) -> Result<Vec<RecordBatch>> {
         let unchecked = |_| Ok(());
         self.into_batches(unchecked).try_collect().await.map_err(unreadable)
     }
+}
+
+/// Batches as they are decoded.
+pub(crate) type Batches = BoxStream<'static, std::result::Result<RecordBatch, FlightError>>;
+
+/// Decodes the batches of untrusted messages. Before each is decoded, `room` is called with its
+/// decoded size in bytes and can refuse it.
+pub(crate) fn decoded(
+    messages: impl Stream<Item = std::result::Result<FlightData, FlightError>> + Send + 'static,
+    room: impl Fn(usize) -> Result<()> + Send + 'static,
+) -> Batches {
+    let checked = messages
+        .and_then(move |message| std::future::ready(check(&message, &room).map(|()| message)));
+    let batches = FlightRecordBatchStream::new_from_flight_data(checked);
+    // The decoder checks its input, but not every length and not every type: it panics on some.
+    let caught = AssertUnwindSafe(batches).catch_unwind();
+    let malformed = || FlightError::DecodeError("the decoder failed".to_owned());
+    caught.map(move |next| next.unwrap_or_else(|_| Err(malformed()))).boxed()
 }
 
 /// Checks the decoded size that a message declares: a few compressed bytes can expand to gigabytes.
@@ -77,7 +95,7 @@ pub(super) fn command(bytes: &[u8]) -> Result<Command> {
     Command::try_from(any).map_err(|_| protocol("the command cannot be read"))
 }
 
-pub(super) fn unreadable(error: FlightError) -> Error {
+pub(crate) fn unreadable(error: FlightError) -> Error {
     match error {
         FlightError::Tonic(status) => broken(&status),
         FlightError::ExternalError(source) => match source.downcast::<Error>() {
@@ -99,6 +117,6 @@ fn nothing() -> Error {
         .with_hint("To ingest a table without rows, give the driver one batch without rows.")
 }
 
-pub(super) fn protocol(message: &str) -> Error {
+pub(crate) fn protocol(message: &str) -> Error {
     Error::new(SqlState::PROTOCOL_VIOLATION, message)
 }

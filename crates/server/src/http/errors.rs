@@ -16,8 +16,8 @@ impl From<Error> for Refused {
     }
 }
 
-/// An error with all of its fields.
-pub(crate) fn fields(error: &Error) -> Value {
+/// The fields of an error as JSON.
+pub(crate) fn error_fields(error: &Error) -> Value {
     json!({
         "sqlstate": error.state().0,
         "message": error.message(),
@@ -29,7 +29,7 @@ pub(crate) fn fields(error: &Error) -> Value {
 
 /// An error as a response, without a challenge: a browser that gets one shows a dialog of its own.
 pub(crate) fn unchallenged(error: &Error) -> Response {
-    (status(error), Json(json!({ "error": fields(error) }))).into_response()
+    (status(error), Json(json!({ "error": error_fields(error) }))).into_response()
 }
 
 impl IntoResponse for Refused {
@@ -44,7 +44,8 @@ impl IntoResponse for Refused {
     }
 }
 
-fn status(error: &Error) -> StatusCode {
+/// The status code for an error.
+pub(super) fn status(error: &Error) -> StatusCode {
     let sqlstate = error.state().0;
     match (sqlstate, sqlstate.get(..2).unwrap_or_default()) {
         (_, "28") => StatusCode::UNAUTHORIZED,

@@ -1,4 +1,4 @@
-//! HTTP: health checks, metrics, and statements without a driver.
+//! HTTP: health checks, metrics, statements without a driver, and rows of other programs.
 //!
 //! | path | what |
 //! | --- | --- |
@@ -7,12 +7,18 @@
 //! | `GET /metrics` | counters for Prometheus; asks for a password where SQL does |
 //! | `POST /sql` | runs a statement; rows as JSON lines, CSV or an Arrow stream ([`sql`]) |
 //! | `GET /console/` | the web console, with an interface of its own ([`crate::console`]) |
+//! | `POST /tables/NAME` | writes rows to a table ([`tables`]) |
+//! | `POST /api/v2/write`, `POST /write` | writes points of InfluxDB's line protocol ([`influx`]) |
+//! | `GET /ping`, `GET /health` | readiness as InfluxDB's clients ask for it |
 
 pub(crate) mod call;
 pub(crate) mod errors;
 pub(crate) mod fuzz;
+pub(crate) mod influx;
+mod ingest;
 pub(crate) mod request;
 pub(crate) mod sql;
+mod tables;
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -28,6 +34,7 @@ use axum::routing::{get, post};
 use thalweg_query::{Database, StorageReason};
 
 pub(crate) use self::errors::Refused;
+pub(crate) use self::ingest::BodyMemory;
 use crate::console;
 use crate::shared::Shared;
 use crate::web::{Kind, Web};
@@ -41,6 +48,11 @@ pub(crate) fn web(shared: Arc<Shared>) -> Web {
         .route("/health/ready", get(ready))
         .route("/metrics", get(metrics))
         .route("/sql", post(sql::run))
+        .route("/tables/{name}", post(tables::run))
+        .route("/api/v2/write", post(influx::write_v2))
+        .route("/write", post(influx::write_v1))
+        .route("/ping", get(influx::ping))
+        .route("/health", get(influx::health))
         .with_state(Arc::clone(&shared))
         .merge(console::routes(&shared));
     Web::new(shared, router, Kind::Http)

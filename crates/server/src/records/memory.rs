@@ -1,4 +1,5 @@
-//! Limits on the memory of all record streams together and on the bytes in flight per stream.
+//! Limits on the memory of all record streams and HTTP uploads together, and on the bytes in flight
+//! per stream.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +20,7 @@ const WAITING_BYTES_ALONE: usize = 1 << 20;
 
 /// A memory budget in bytes, granted in order of requests.
 #[derive(Clone)]
-pub(super) struct Memory {
+pub(crate) struct Memory {
     free: Arc<Semaphore>,
     bytes: usize,
     streams: Arc<Streams>,
@@ -45,10 +46,10 @@ pub(super) struct Share {
 }
 
 /// Granted memory, released on drop.
-pub(super) type Held = OwnedSemaphorePermit;
+pub(crate) type Held = OwnedSemaphorePermit;
 
 impl Memory {
-    pub(super) fn new(bytes: usize) -> Memory {
+    pub(crate) fn new(bytes: usize) -> Memory {
         let bytes = bytes.clamp(1, u32::MAX as usize);
         Memory { free: Arc::new(Semaphore::new(bytes)), bytes, streams: Arc::default() }
     }
@@ -56,7 +57,7 @@ impl Memory {
     /// Waits for the memory that this many bytes of requests need. A request larger than the whole
     /// budget waits until all of it is free. The caller must not hold memory while it waits, since
     /// others may be waiting for that.
-    pub(super) async fn hold(&self, bytes: usize) -> Held {
+    pub(crate) async fn hold(&self, bytes: usize) -> Held {
         let wanted = self.wanted(bytes) as u32;
         let held = Arc::clone(&self.free).acquire_many_owned(wanted).await;
         held.expect("memory is never closed")

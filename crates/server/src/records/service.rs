@@ -41,7 +41,7 @@ pub(crate) struct RecordsConnection(Arc<RecordsService>);
 
 impl RecordsConnection {
     pub(crate) fn new(shared: &Arc<Shared>) -> RecordsConnection {
-        let memory = Memory::new(shared.config.limits.record_bytes);
+        let memory = shared.ingest_memory.clone();
         let writers = Writers::default();
         RecordsConnection(Arc::new(RecordsService { shared: Arc::clone(shared), memory, writers }))
     }

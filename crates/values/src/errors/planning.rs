@@ -3,7 +3,7 @@
 use datafusion::common::Column;
 use thalweg_types::{Error, SqlState};
 
-use super::{clean, position};
+use super::{clean, foreign_functions, position};
 use crate::column_marks::{MARK, output_name};
 
 pub(super) fn from_message(message: &str, sql: &str) -> Error {
@@ -132,8 +132,13 @@ fn unknown_function(message: &str, sql: &str) -> Option<Error> {
         .or_else(|| between(message, "Table function '", "' not found"))
         .or_else(|| between(message, "table function '", "' not found"))?;
     let error = Error::new(SqlState::UNDEFINED_FUNCTION, format!("function {name} does not exist"));
-    let error = match between(message, "Did you mean '", "'") {
-        Some(near) => error.with_hint(format!("Perhaps you meant the function {near}.")),
+    let similar = || {
+        let near = between(message, "Did you mean '", "'")?;
+        Some(format!("Perhaps you meant the function {near}."))
+    };
+    let hint = foreign_functions::hint(name).map(str::to_owned).or_else(similar);
+    let error = match hint {
+        Some(hint) => error.with_hint(hint),
         None => error,
     };
     Some(position::at_name(error, name, sql))

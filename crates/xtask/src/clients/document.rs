@@ -4,7 +4,7 @@
 use std::path::Path;
 
 /// The documents that have examples.
-const DOCUMENTS: [&str; 2] = ["docs/clients.md", "docs/records.md"];
+const DOCUMENTS: [&str; 3] = ["docs/clients.md", "docs/records.md", "docs/http.md"];
 
 /// A block of code.
 #[derive(Debug, PartialEq, Eq)]

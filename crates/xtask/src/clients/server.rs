@@ -36,6 +36,8 @@ impl Server {
         let (postgres, grpc, http) = free_ports().map_err(|error| format!("no port: {error}"))?;
         let mut command = Command::new(program);
         command.arg("serve").arg("--data").arg(&directory);
+        // Examples write points of measurements that have no table.
+        command.env("THALWEG__INGEST__CREATE_TABLES", "true");
         for (flag, port) in
             [("--postgres-port", postgres), ("--grpc-port", grpc), ("--http-port", http)]
         {
