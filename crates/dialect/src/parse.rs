@@ -14,6 +14,7 @@ mod explain;
 mod fetch;
 mod intervals;
 mod literal;
+mod maintenance;
 mod refuse;
 mod roles;
 mod row_locks;
@@ -39,6 +40,7 @@ pub use comments::commented_constraint;
 pub use cursors::is_move;
 pub(crate) use dialect::SYMMETRIC_BOUNDS;
 pub(crate) use intervals::interval_parts;
+pub use maintenance::{Maintenance, MaintenanceCommand, ReindexKind, maintenance};
 pub use sequences::{SequenceClause, altered_sequence, created_clauses, redundant_options};
 
 /// One statement of a text.
@@ -173,6 +175,7 @@ fn first_of(tokens: &[TokenWithSpan]) -> Option<Result<Statement, DataFusionErro
         .or_else(|| settings::parse(tokens))
         .or_else(|| sequences::parse(tokens))
         .or_else(|| comments::parse(tokens))
+        .or_else(|| maintenance::parse(tokens))
 }
 
 fn parse_balanced(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {
