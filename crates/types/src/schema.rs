@@ -220,6 +220,13 @@ impl TableSchema {
         self.constraints().chain(others).map(|key| key.name.as_str())
     }
 
+    /// The names of the primary key's columns.
+    #[must_use]
+    pub fn primary_key_names(&self) -> Option<Vec<String>> {
+        let places = self.key_positions(self.primary_key.as_ref()?);
+        Some(places.into_iter().map(|place| self.columns[place].name.clone()).collect())
+    }
+
     /// The place of a column in `columns`.
     #[must_use]
     pub fn position(&self, id: ColumnId) -> Option<usize> {
