@@ -14,6 +14,7 @@ mod drop;
 mod explain;
 mod found_rows;
 mod grant;
+mod identity;
 mod index;
 mod insert;
 mod literals;
@@ -219,10 +220,12 @@ async fn plain(
         }
         Statement::CreateIndex(create) => index::create(execution, create).await,
         Statement::AlterIndex { name, operation } => index::rename(execution, name, operation),
-        Statement::AlterTable(alter) => match sequence::alter(execution, alter) {
-            Some(altered) => altered,
-            None => alter_table::run(execution, alter).await,
-        },
+        Statement::AlterTable(alter) => {
+            match sequence::alter(execution, alter).or_else(|| identity::alter(execution, alter)) {
+                Some(altered) => altered,
+                None => alter_table::run(execution, alter).await,
+            }
+        }
         Statement::CreateSequence {
             name,
             if_not_exists,
