@@ -49,8 +49,9 @@ const fn client(name: &'static str, toolchain: Toolchain, needs: Needs) -> Clien
     Client { name, toolchain, needs }
 }
 
-const CLIENTS: [Client; 11] = [
+const CLIENTS: [Client; 12] = [
     client("psql", Toolchain::Shell, Needs::Postgres),
+    client("pg-tools", Toolchain::PostgresTools, Needs::Postgres),
     client("psycopg", Toolchain::Python, Needs::Postgres),
     client("asyncpg", Toolchain::Python, Needs::Postgres),
     client("sqlalchemy", Toolchain::Python, Needs::Postgres),
