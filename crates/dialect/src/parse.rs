@@ -12,8 +12,11 @@ mod dialect;
 mod effort;
 mod explain;
 mod fetch;
+mod identity;
 mod intervals;
 mod literal;
+mod maintenance;
+mod overriding;
 mod refuse;
 mod roles;
 mod row_locks;
@@ -41,7 +44,10 @@ use self::dialect::ThalwegDialect;
 pub use comments::commented_constraint;
 pub use cursors::is_move;
 pub(crate) use dialect::SYMMETRIC_BOUNDS;
+pub use identity::{IdentityChange, altered_identity, identity_option};
 pub(crate) use intervals::interval_parts;
+pub use maintenance::{Maintenance, MaintenanceCommand, ReindexKind, maintenance};
+pub use overriding::{Overriding, overriding};
 pub use sequences::{SequenceClause, altered_sequence, created_clauses, redundant_options};
 
 /// The tokens of shorter texts take too little memory to be counted ahead.
@@ -190,11 +196,13 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     let tokens = literal::expand_table(literal::readable(transactions::without_abort(tokens)));
     let tokens = explain::known_formats(transactions::without_waiting(row_locks::known(tokens)));
     let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));
+    let (tokens, overriding) = overriding::without_clause(tokens);
     let parsed = match first_of(&tokens) {
         Some(parsed) => parsed,
         None => parse_balanced(tokens),
     };
-    let parsed = parsed.map_err(|error| errors::from_datafusion(error, sql))?;
+    let mut parsed = parsed.map_err(|error| errors::from_datafusion(error, sql))?;
+    overriding::add_clause(&mut parsed, overriding);
     refuse::check(&parsed)?;
     Ok(parsed)
 }
@@ -205,7 +213,9 @@ fn first_of(tokens: &[TokenWithSpan]) -> Option<Result<Statement, DataFusionErro
         .or_else(|| roles::parse(tokens))
         .or_else(|| settings::parse(tokens))
         .or_else(|| sequences::parse(tokens))
+        .or_else(|| identity::parse(tokens))
         .or_else(|| comments::parse(tokens))
+        .or_else(|| maintenance::parse(tokens))
 }
 
 fn parse_balanced(tokens: Vec<TokenWithSpan>) -> Result<Statement, DataFusionError> {

@@ -10,12 +10,14 @@ use thalweg_types::{Error, Result, SqlState};
 use crate::database::Database;
 use crate::loader::Loader;
 use crate::privileges::Rights;
+use crate::sequences::OutsideSessions;
 use crate::statement::{Shaper, Target};
 
 /// Adds rows to one table. They appear together when [`finish`](Appender::finish) is called;
 /// dropping the appender instead adds nothing.
 pub struct Appender {
     database: Database,
+    role: RoleId,
     transaction: Transaction,
     target: Target,
     /// Made for the first batch's columns.
@@ -36,7 +38,7 @@ impl Appender {
         let rights = Rights::new(Arc::clone(transaction.catalog()), role);
         rights.on_relation(namespace, name, Privilege::Insert)?;
         let loader = Loader::new(database.clone(), target.schema().clone());
-        Ok(Appender { database, transaction, target, shaper: None, loader })
+        Ok(Appender { database, role, transaction, target, shaper: None, loader })
     }
 
     /// Adds rows. Columns are matched by name; those that are missing get their defaults.
@@ -52,7 +54,8 @@ impl Appender {
             let counters = self.transaction.state(self.target.id())?.identities().clone();
             let planners = &self.database.shared.planners;
             let planner = planners.take()?;
-            let state = planner.context.state();
+            let mut state = planner.context.state();
+            OutsideSessions::attach(&mut state, &self.database, self.role);
             let shaper = Shaper::new(&state, self.target.schema(), &given, counters);
             planners.give_back(planner);
             self.shaper = Some((rows.schema(), shaper?));

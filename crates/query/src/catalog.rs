@@ -48,9 +48,10 @@ use view::Meaning;
 pub(crate) use comments::has_initial_comment;
 pub(crate) use definitions::name_parts;
 pub(crate) use object_id_types::written;
+pub(crate) use pg_catalog::is_system_relation;
 pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
 pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
-pub(crate) use table::ShardTable;
+pub(crate) use table::{ShardTable, primary_key};
 pub(crate) use view_binding::bind;
 
 /// The name of the one database.

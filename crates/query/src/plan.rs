@@ -29,7 +29,7 @@ use thalweg_values::errors::{external, from_datafusion};
 use thalweg_values::sql_parts::parse_type;
 use thalweg_values::types::{arrow_field, column_type};
 
-use crate::catalog::written;
+use crate::catalog::{primary_key, written};
 use crate::ctes;
 use crate::outcome::BatchStream;
 use crate::statement::folded;
@@ -105,6 +105,7 @@ async fn tables(state: &SessionState, statement: &Parsed) -> Tables {
         let Ok(schema) = state.schema_for_ref(reference.clone()) else { continue };
         if let Ok(Some(table)) = schema.table(reference.table()).await {
             tables.add(&name, &table.schema());
+            primary_key(table.as_ref()).into_iter().for_each(|key| tables.add_key(&name, key));
         }
     }
     tables

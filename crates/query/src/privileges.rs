@@ -51,6 +51,10 @@ impl Rights {
         Rights { catalog, role, superuser }
     }
 
+    pub(crate) fn role(&self) -> RoleId {
+        self.role
+    }
+
     pub(crate) fn superuser(&self) -> bool {
         self.superuser
     }

@@ -5,6 +5,7 @@
 //! newest catalog, or in that of a transaction that defined something itself.
 
 mod functions;
+mod outside_sessions;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -21,6 +22,7 @@ use crate::database::DatabaseShared;
 use crate::privileges::Rights;
 
 pub(crate) use functions::{DefaultNumbers, functions, number_of_default};
+pub(crate) use outside_sessions::OutsideSessions;
 
 /// Ids of sequences and tables are numbered from here for clients.
 pub(crate) const OIDS: i64 = 16_384;
@@ -124,7 +126,8 @@ impl SequenceAccess {
         sequence_named(&catalog, &self.search_path, text).map(|sequence| sequence.id)
     }
 
-    /// Works with a sequence, after a check that the role has one of the privileges.
+    /// Works with a sequence, after a check that the role has one of the privileges, if there are
+    /// any.
     fn with<T>(
         &self,
         id: TableId,
@@ -144,10 +147,12 @@ impl SequenceAccess {
             });
         };
         let object = Securable::relation(namespace, name);
-        let rights = Rights::new(Arc::clone(&catalog), self.role);
-        let held = || catalog.privileges(self.role, &object);
-        if !rights.superuser() && held().common(any_of).is_empty() {
-            return Err(rights.denied(&object));
+        if !any_of.is_empty() {
+            let rights = Rights::new(Arc::clone(&catalog), self.role);
+            let held = || catalog.privileges(self.role, &object);
+            if !rights.superuser() && held().common(any_of).is_empty() {
+                return Err(rights.denied(&object));
+            }
         }
         work(&database, name, sequence)
     }
@@ -160,13 +165,27 @@ impl SequenceAccess {
         database.cluster().definitions.may_number()
     }
 
+    /// The next numbers of a sequence, for a role that may take them.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take); 42501 if the role lacks the privilege.
+    fn next(&self, id: TableId, count: usize, follows: bool) -> Result<Vec<i64>> {
+        let any_of = Privileges::from(Privilege::Usage).and(Privilege::Update.into());
+        self.take(id, any_of, count, follows)
+    }
+
     /// The next numbers of a sequence. With `follows`, the rows that they number are committed by
     /// the caller, so their record need not be durable before.
     ///
     /// # Errors
     /// 2200H if there are not so many numbers; the log's errors.
-    fn next(&self, id: TableId, count: usize, follows: bool) -> Result<Vec<i64>> {
-        let any_of = Privileges::from(Privilege::Usage).and(Privilege::Update.into());
+    fn take(
+        &self,
+        id: TableId,
+        any_of: Privileges,
+        count: usize,
+        follows: bool,
+    ) -> Result<Vec<i64>> {
         self.with(id, any_of, |database, name, sequence| {
             self.check_writes(database, "nextval")?;
             let mut numbers = self.session.cached(sequence, count);
@@ -267,8 +286,8 @@ pub(crate) fn sequence_named<'a>(
         Some(Object::Sequence(sequence)) => Ok(sequence),
         Some(_) => Err(not_a_sequence(name)),
         None if is_of_column(catalog, namespace, name) => {
-            Err(Error::unsupported("a function on the sequence of an auto-numbered column")
-                .with_hint("Use a column whose default is nextval('...') of a sequence."))
+            Err(Error::unsupported("a function on a column's counter from an older version")
+                .with_hint("Drop the column's identity and add it again."))
         }
         None => Err(no_table(text)),
     }
@@ -289,9 +308,32 @@ pub(crate) fn numbered_column<'a>(
     catalog.tables().map(|entry| &entry.schema).find_map(|table| {
         let column = stem.strip_prefix(table.name.as_str())?.strip_prefix('_')?;
         let (_, column) = table.column_named(column)?;
-        let is_it = table.namespace == namespace && column.identity.is_some();
+        let is_it = table.namespace == namespace && column.has_own_counter();
         is_it.then_some((table, column))
     })
+}
+
+/// The default of a column that takes the next number of a sequence.
+pub(crate) fn default_of_sequence(id: TableId) -> String {
+    format!("nextval({})", OIDS + i64::from(id.0))
+}
+
+/// The sequence of a default that is nothing but its next number.
+pub(crate) fn sequence_of_default(text: &str) -> Option<TableId> {
+    let number = text.strip_prefix("nextval(")?.strip_suffix(')')?.parse::<i64>().ok()?;
+    u32::try_from(number - OIDS).ok().map(TableId)
+}
+
+/// The sequence of an identity column.
+pub(crate) fn identity_sequence(column: &Column) -> Option<TableId> {
+    column.identity?;
+    sequence_of_default(column.default.as_deref()?)
+}
+
+/// True if rows without a value for the column take numbers.
+pub(crate) fn takes_number(column: &Column) -> bool {
+    let calls = |text: &String| text.contains("nextval(");
+    column.has_own_counter() || column.default.as_ref().is_some_and(calls)
 }
 
 /// `"t" is not a sequence`

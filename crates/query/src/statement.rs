@@ -14,10 +14,12 @@ mod drop;
 mod explain;
 mod found_rows;
 mod grant;
+mod identity;
 mod index;
 mod insert;
 mod literals;
 mod locking;
+mod maintenance;
 mod no_ops;
 mod owner;
 mod query;
@@ -43,7 +45,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterSchema, AlterSchemaOperation, Ident, ObjectType, Statement, TransactionIsolationLevel,
     TransactionMode,
 };
-use thalweg_dialect::parse::Parsed;
+use thalweg_dialect::parse::{Parsed, maintenance as parsed_maintenance};
 use thalweg_execution::row_forms::RowForm;
 use thalweg_types::{Error, Result, SqlState, bounded};
 use thalweg_values::errors::from_datafusion;
@@ -218,10 +220,12 @@ async fn plain(
         }
         Statement::CreateIndex(create) => index::create(execution, create).await,
         Statement::AlterIndex { name, operation } => index::rename(execution, name, operation),
-        Statement::AlterTable(alter) => match sequence::alter(execution, alter) {
-            Some(altered) => altered,
-            None => alter_table::run(execution, alter).await,
-        },
+        Statement::AlterTable(alter) => {
+            match sequence::alter(execution, alter).or_else(|| identity::alter(execution, alter)) {
+                Some(altered) => altered,
+                None => alter_table::run(execution, alter).await,
+            }
+        }
         Statement::CreateSequence {
             name,
             if_not_exists,
@@ -253,12 +257,14 @@ async fn plain(
         Statement::Set(set) => settings::set(execution, set),
         Statement::ShowVariable { variable } => settings::show(execution, variable).await,
         Statement::ShowTables { .. } => settings::show_tables(execution).await,
-        Statement::Vacuum(_) | Statement::Analyze(_) => Ok(nothing_to_do(statement)),
         Statement::Comment { object_type, object_name, comment, .. } => {
             comment::run(execution, object_type, object_name, comment.as_deref()).await
         }
         Statement::Lock(lock) => no_ops::lock(execution, lock),
-        other => Err(Error::unsupported(kind_of(other))),
+        other => match parsed_maintenance(other) {
+            Some(wanted) => maintenance::run(execution, &wanted?).await,
+            None => Err(Error::unsupported(kind_of(other))),
+        },
     }
 }
 
@@ -273,12 +279,6 @@ fn alter_schema(execution: &Execution<'_>, alter: &AlterSchema) -> Result<Outcom
         }
         given => given.map(|()| outcome),
     }
-}
-
-/// Statistics and space are maintained automatically.
-fn nothing_to_do(statement: &Statement) -> Outcome {
-    let tag = if matches!(statement, Statement::Vacuum(_)) { "VACUUM" } else { "ANALYZE" };
-    Outcome::command(tag)
 }
 
 /// Maximum length of two keywords, in bytes.

@@ -18,7 +18,7 @@ impl Identities {
     /// Adds counters for the auto-numbered columns of a schema; existing ones go on.
     pub(crate) fn adopt(&self, schema: &TableSchema) {
         let mut next = self.next.write();
-        for column in schema.columns.iter().filter(|column| column.identity.is_some()) {
+        for column in schema.columns.iter().filter(|column| column.has_own_counter()) {
             next.entry(column.id).or_insert_with(|| AtomicI64::new(1));
         }
     }

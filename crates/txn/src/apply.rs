@@ -159,7 +159,7 @@ fn change_rows(
         return Ok(());
     }
     append(table, id, changes.append, threads, effect, encoder)?;
-    for column in schema.columns.iter().filter(|column| column.identity.is_some()) {
+    for column in schema.columns.iter().filter(|column| column.has_own_counter()) {
         if let Some(next) = table.identities().next(column.id) {
             encoder.identity(id, column.id, next);
         }

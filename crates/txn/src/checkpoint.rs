@@ -129,7 +129,7 @@ fn write_sections(
 }
 
 fn table_header(id: TableId, state: &TableState) -> TableHeader {
-    let columns = state.schema().columns.iter().filter(|column| column.identity.is_some());
+    let columns = state.schema().columns.iter().filter(|column| column.has_own_counter());
     TableHeader {
         id,
         next_chunk: state.next_chunk(),

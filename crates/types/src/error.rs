@@ -66,6 +66,7 @@ macro_rules! sql_states {
 }
 
 sql_states! {
+    WARNING = "01000" => InvalidRequest,
     CONNECTION_FAILURE = "08006" => Unavailable,
     PROTOCOL_VIOLATION = "08P01" => InvalidRequest,
     NO_DATA_FOUND = "P0002" => NotFound,

@@ -51,8 +51,9 @@ const fn client(name: &'static str, toolchain: Toolchain, needs: Needs) -> Clien
     Client { name, toolchain, needs }
 }
 
-const CLIENTS: [Client; 13] = [
+const CLIENTS: [Client; 14] = [
     client("psql", Toolchain::Shell, Needs::Postgres),
+    client("pg-tools", Toolchain::PostgresTools, Needs::Postgres),
     client("psycopg", Toolchain::Python, Needs::Postgres),
     client("asyncpg", Toolchain::Python, Needs::Postgres),
     client("sqlalchemy", Toolchain::Python, Needs::Postgres),

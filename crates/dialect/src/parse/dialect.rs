@@ -16,6 +16,7 @@
 //! - A comparison of a comparison needs parentheses: `1 < 2 = true` is a mistake.
 //! - `COLLATE` is taken behind any expression.
 //! - Words that are operators of other systems are none: `DIV`, `XOR`, `RLIKE` and their like.
+//! - The options of identity columns come in any order.
 //! - `trim(FROM x)` is unknown to it, and it forgets the `LEADING` of `trim(LEADING x, y)`.
 //!
 //! Everything else is passed on.
@@ -23,14 +24,14 @@
 use std::any::TypeId;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, GranteesType, TrimWhereField, UnaryOperator, Value,
+    BinaryOperator, ColumnOption, Expr, GranteesType, TrimWhereField, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::effort;
+use super::{effort, identity};
 use crate::rewrite::{call, variadic_argument};
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
@@ -48,6 +49,13 @@ macro_rules! as_postgres {
 }
 
 impl Dialect for ThalwegDialect {
+    fn parse_column_option(
+        &self,
+        parser: &mut Parser,
+    ) -> Result<Option<Result<Option<ColumnOption>, ParserError>>, ParserError> {
+        identity::column_option(parser)
+    }
+
     /// The parser treats this dialect as PostgreSQL's own.
     fn dialect(&self) -> TypeId {
         POSTGRES.dialect()

@@ -34,6 +34,8 @@ pub enum SequenceClause {
     Cycle(bool),
     /// `None` for `OWNED BY NONE`.
     OwnedBy(Option<ObjectName>),
+    /// `SEQUENCE NAME`, of an identity column.
+    Name(ObjectName),
     RenameTo(Ident),
     OwnerTo(Owner),
     SetSchema(Ident),
@@ -189,7 +191,7 @@ fn alter(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
     }))
 }
 
-fn clauses(parser: &mut Parser<'_>) -> Result<Vec<SequenceClause>, ParserError> {
+pub(super) fn clauses(parser: &mut Parser<'_>) -> Result<Vec<SequenceClause>, ParserError> {
     let mut found = Vec::new();
     while let Some(clause) = clause(parser)? {
         found.push(clause);
@@ -197,7 +199,7 @@ fn clauses(parser: &mut Parser<'_>) -> Result<Vec<SequenceClause>, ParserError> 
     Ok(found)
 }
 
-fn clause(parser: &mut Parser<'_>) -> Result<Option<SequenceClause>, ParserError> {
+pub(super) fn clause(parser: &mut Parser<'_>) -> Result<Option<SequenceClause>, ParserError> {
     let Token::Word(word) = &parser.peek_token_ref().token else { return Ok(None) };
     let keyword = match word.quote_style {
         None => word.keyword,
@@ -235,6 +237,10 @@ fn clause(parser: &mut Parser<'_>) -> Result<Option<SequenceClause>, ParserError
             let is_none = parser.parse_keyword(Keyword::NONE);
             let column = || parser.parse_object_name(false);
             SequenceClause::OwnedBy((!is_none).then(column).transpose()?)
+        }
+        Keyword::SEQUENCE => {
+            parser.expect_keyword_is(Keyword::NAME)?;
+            SequenceClause::Name(parser.parse_object_name(false)?)
         }
         Keyword::RENAME => {
             parser.expect_keyword_is(Keyword::TO)?;

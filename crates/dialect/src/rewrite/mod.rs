@@ -20,6 +20,7 @@ mod copies;
 mod distinct_items;
 mod figure;
 mod grouped_aliases;
+mod grouped_keys;
 mod hypothetical;
 mod integers;
 mod intervals;
@@ -125,6 +126,7 @@ impl VisitorMut for Rewrite<'_> {
         }
         // Names come from the expressions as written, so this runs before anything inside changes.
         self.relations.enter(query);
+        grouped_keys::complete_query(query, &self.relations);
         let named = self.marks.name_columns(query, self.depth > 0, &self.relations);
         casts::tell_apart(query);
         self.depth += 1;
@@ -146,6 +148,7 @@ impl VisitorMut for Rewrite<'_> {
         self.qualifiers.enter_select(select);
         spelling::expand_sets(select);
         spelling::group_once(select);
+        grouped_keys::complete(select, &[], &self.relations);
         grouped_aliases::tell_apart(select, &self.relations);
         system_columns::number_tables(select);
         using::expand(select, &self.relations);

@@ -20,19 +20,25 @@ use super::build::column_of;
 use super::figure::column_name;
 use super::names::normalized;
 use super::using::{Scope, constraint_of};
-use super::{grouped_aliases, items, populate, records};
+use super::{grouped_aliases, grouped_keys, items, populate, records};
 
 /// The name of a column without a name.
 const UNNAMED: &str = "?column?";
 
-/// The columns of tables and views, by the names that a statement calls them.
+/// The columns of tables and views, and the primary keys of tables, by the names that a statement
+/// calls them.
 #[derive(Default)]
-pub struct Tables(HashMap<String, Columns>);
+pub struct Tables(HashMap<String, Columns>, HashMap<String, Vec<String>>);
 
 /// The names and types of a table's columns; `None` for a type that SQL cannot name.
 type Columns = Vec<(String, Option<String>)>;
 
 impl Tables {
+    /// Adds the columns of a primary key. `name` is as in [`add`](Tables::add).
+    pub fn add_key(&mut self, name: &ObjectName, columns: Vec<String>) {
+        self.1.extend(key_of(name).map(|key| (key, columns)));
+    }
+
     /// `name` is the name in the statement, as [`tables_of`] gives it.
     pub fn add(&mut self, name: &ObjectName, schema: &Schema) {
         let column = |field: &FieldRef| {
@@ -69,6 +75,12 @@ pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
             let label = records::label_of_rows(factor);
             self.labels.extend(label.map(|label| normalized(&label)));
             self.row_types.extend(populate::table_of(factor).cloned());
+            ControlFlow::Continue(())
+        }
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            if let SetExpr::Select(select) = query.body.as_ref() {
+                self.found |= grouped_keys::may_follow(select, &grouped_keys::order_of(query));
+            }
             ControlFlow::Continue(())
         }
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
@@ -117,6 +129,7 @@ fn needs_columns(select: &Select) -> bool {
     stands_beside
         || items::may_be_named(select)
         || grouped_aliases::may_repeat(select)
+        || grouped_keys::may_follow(select, &[])
         || select.from.iter().any(|from| {
             // Joins in parentheses are not searched: they are rare.
             from.joins.iter().any(merges) || matches!(from.relation, TableFactor::NestedJoin { .. })
@@ -239,6 +252,21 @@ impl<'t> Relations<'t> {
         }
         let columns = self.tables?.0.get(&key_of(name)?)?;
         Some(columns.iter().map(|(name, _)| name.clone()).collect())
+    }
+
+    /// The columns of a table's primary key, under the names that an alias gives them.
+    pub(super) fn key_of(&self, factor: &TableFactor) -> Option<Vec<String>> {
+        let TableFactor::Table { name, args: None, .. } = factor else { return None };
+        if let [part] = name.0.as_slice() {
+            let name = normalized(part.as_ident()?);
+            if self.named.iter().any(|(named, _)| *named == name) {
+                return None;
+            }
+        }
+        let key = self.tables?.1.get(&key_of(name)?)?;
+        let (columns, shown) = (self.table(name)?, self.columns_of(factor)?);
+        let place = |column: &String| columns.iter().position(|known| known == column);
+        key.iter().map(|column| shown.get(place(column)?).cloned()).collect()
     }
 
     /// True if some known relation of the statement has a column of the name.

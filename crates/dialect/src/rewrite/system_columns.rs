@@ -3,11 +3,11 @@
 //! If the statement names the table, the number is that of its name.
 
 use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, Ident, ObjectName, Select, TableFactor,
+    DataType as SqlType, Expr, Ident, ObjectName, Select, TableFactor, VisitMut,
 };
 
 use super::build::{cast, text};
-use super::figure::quoted;
+use super::figure::{change_output, quoted};
 use super::names::normalized;
 use super::own_expressions;
 
@@ -24,11 +24,9 @@ pub(super) fn number_tables(select: &mut Select) {
         return;
     }
     let numbers = Numbers { tables };
-    own_expressions::change(select, |expr| {
-        if let Some(number) = numbers.number_of(expr) {
-            *expr = number;
-        }
-    });
+    // Output columns keep the name that they have as written.
+    change_output(select, |expr| numbers.replace(expr));
+    numbers.replace(select);
 }
 
 /// A table in FROM: its name there, and its own name.
@@ -46,6 +44,18 @@ struct Numbers {
 }
 
 impl Numbers {
+    /// Replaces `tableoid` in the expressions of a node. Returns true if there was one.
+    fn replace(&self, node: &mut impl VisitMut) -> bool {
+        let mut changed = false;
+        own_expressions::change(node, |expr| {
+            if let Some(number) = self.number_of(expr) {
+                *expr = number;
+                changed = true;
+            }
+        });
+        changed
+    }
+
     fn number_of(&self, expr: &Expr) -> Option<Expr> {
         let table = match expr {
             Expr::Identifier(column) if normalized(column) == TABLE_OID => {

@@ -26,6 +26,7 @@ use super::INFORMATION_SCHEMA;
 use super::comments;
 use super::information_schema;
 use super::pg_catalog::relations;
+use crate::sequences::identity_sequence;
 
 const TABLES: i64 = crate::sequences::OIDS;
 const NAMED: i64 = 0x0400_0000;
@@ -123,22 +124,18 @@ pub(super) struct NumberSource {
 }
 
 impl NumberSource {
-    /// The counter of an auto-numbered column.
+    /// True if the numbers are those of an identity column.
+    pub(super) fn is_of_identity(&self) -> bool {
+        let Some((_, column)) = &self.owner else { return false };
+        match &self.sequence {
+            None => true,
+            Some(sequence) => identity_sequence(column) == Some(sequence.id),
+        }
+    }
+
+    /// The table's own counter of a column.
     fn of_column(table: &Arc<TableSchema>, column: &Column) -> NumberSource {
-        let max = match column.data_type {
-            DataType::Int2 => i64::from(i16::MAX),
-            DataType::Int4 => i64::from(i32::MAX),
-            _ => i64::MAX,
-        };
-        let options = SequenceOptions {
-            data_type: column.data_type.clone(),
-            start: 1,
-            increment: 1,
-            min: 1,
-            max,
-            cache: 1,
-            cycles: false,
-        };
+        let options = own_counter_options(column);
         let owner = Some((Arc::clone(table), column.clone()));
         NumberSource { options, owner, sequence: None }
     }
@@ -151,6 +148,24 @@ impl NumberSource {
         });
         let (options, sequence) = (sequence.options.clone(), Some(sequence.clone()));
         NumberSource { options, owner, sequence }
+    }
+}
+
+/// The numbers of a table's own counter.
+pub(super) fn own_counter_options(column: &Column) -> SequenceOptions {
+    let max = match column.data_type {
+        DataType::Int2 => i64::from(i16::MAX),
+        DataType::Int4 => i64::from(i32::MAX),
+        _ => i64::MAX,
+    };
+    SequenceOptions {
+        data_type: column.data_type.clone(),
+        start: 1,
+        increment: 1,
+        min: 1,
+        max,
+        cache: 1,
+        cycles: false,
     }
 }
 
@@ -337,7 +352,7 @@ impl Objects {
                 Source::Index { table: Arc::clone(table), index, constraint },
             );
         }
-        for column in table.columns.iter().filter(|column| column.identity.is_some()) {
+        for column in table.columns.iter().filter(|column| column.has_own_counter()) {
             let oid = numbers.named("sequence", &[&id, &column.id.0.to_string()]);
             let name = format!("{}_{}_seq", table.name, column.name);
             let source = NumberSource::of_column(table, column);

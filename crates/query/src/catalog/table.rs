@@ -16,12 +16,15 @@ use thalweg_execution::scan::{
 use thalweg_store::{TableState, arrow_schema};
 use thalweg_types::TableSchema;
 
+use super::view_binding;
 use crate::plan_cache::PlansForCache;
+use crate::workers::TableOnWorkers;
 
 pub(crate) struct ShardTable {
     name: String,
     state: Arc<TableState>,
     schema: SchemaRef,
+    key: Option<Vec<String>>,
 }
 
 impl fmt::Debug for ShardTable {
@@ -34,10 +37,22 @@ impl ShardTable {
     pub(crate) fn new(table: &TableSchema, state: Arc<TableState>, row_ids: bool) -> ShardTable {
         ShardTable {
             name: table.name.clone(),
+            key: table.primary_key_names(),
             schema: scan_schema(&arrow_schema(table), row_ids),
             state,
         }
     }
+}
+
+/// The columns of a table's primary key, if the relation is a table that has one.
+pub(crate) fn primary_key(provider: &dyn TableProvider) -> Option<Vec<String>> {
+    if let Some(table) = provider.downcast_ref::<ShardTable>() {
+        return table.key.clone();
+    }
+    if let Some(table) = provider.downcast_ref::<TableOnWorkers>() {
+        return table.primary_key();
+    }
+    view_binding::primary_key(provider)
 }
 
 #[async_trait]

@@ -5,6 +5,7 @@
 //! uses. Later the query is planned over the same relations, found by their ids, each with the
 //! columns and names that it had: so `*` does not grow, and renames change nothing.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -18,7 +19,8 @@ use datafusion::datasource::{ViewTable, provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{
-    Distinct, Expr, JoinType, LogicalPlan, LogicalPlanBuilder, TableType,
+    Distinct, Expr, JoinType, LogicalPlan, LogicalPlanBuilder, TableProviderFilterPushDown,
+    TableType,
 };
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -27,7 +29,7 @@ use datafusion::sql::sqlparser::ast::{Query, Visit, Visitor};
 use parking_lot::Mutex;
 use thalweg_dialect::parse::parse_single;
 use thalweg_txn::{BoundColumn, BoundRelation, BoundSource, Catalog, Object, RoleId, ViewBinding};
-use thalweg_types::TableSchema;
+use thalweg_types::{ColumnId, TableSchema};
 use thalweg_values::errors::external;
 
 use super::view::{Around, Names, plan_around};
@@ -139,7 +141,8 @@ impl Recorder {
             let columns = columns.collect();
             relations.push(BoundRelation { namespace, name, source, columns });
         }
-        Arc::new(Recorded { place, schema })
+        let key = table.and_then(|table| table.primary_key_names());
+        Arc::new(Recorded { place, schema, key })
     }
 }
 
@@ -149,6 +152,7 @@ struct Recorded {
     /// Place in the recorder.
     place: usize,
     schema: SchemaRef,
+    key: Option<Vec<String>>,
 }
 
 #[async_trait]
@@ -317,5 +321,65 @@ pub(super) fn with_columns(
     let shown =
         shown.into_iter().map(|(place, name)| Expr::Column(columns[place].clone()).alias(name));
     let plan = scan.project(shown.collect::<Vec<_>>())?.build()?;
-    Ok(Arc::new(ViewTable::new(plan, None)))
+    let view = ViewTable::new(plan, None);
+    match table.and_then(|table| bound_key(relation, table)) {
+        Some(key) => Ok(Arc::new(KeyedTable { view, key })),
+        None => Ok(Arc::new(view)),
+    }
+}
+
+/// The columns of a table's primary key under the names that a view knows them by.
+fn bound_key(relation: &BoundRelation, table: &TableSchema) -> Option<Vec<String>> {
+    let name = |id: &ColumnId| {
+        let mut columns = relation.columns.iter();
+        columns.find(|column| column.id == Some(*id)).map(|column| column.name.clone())
+    };
+    table.primary_key.as_ref()?.columns.iter().map(name).collect()
+}
+
+/// The primary key of a table as a view was bound to it.
+pub(super) fn primary_key(provider: &dyn TableProvider) -> Option<Vec<String>> {
+    if let Some(recorded) = provider.downcast_ref::<Recorded>() {
+        return recorded.key.clone();
+    }
+    provider.downcast_ref::<KeyedTable>().map(|table| table.key.clone())
+}
+
+/// A table with the columns and names that it had when a view was bound to it.
+#[derive(Debug)]
+struct KeyedTable {
+    view: ViewTable,
+    key: Vec<String>,
+}
+
+#[async_trait]
+impl TableProvider for KeyedTable {
+    fn schema(&self) -> SchemaRef {
+        self.view.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.view.table_type()
+    }
+
+    fn get_logical_plan(&self) -> Option<Cow<'_, LogicalPlan>> {
+        self.view.get_logical_plan()
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.view.scan(session, projection, filters, limit).await
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        self.view.supports_filters_pushdown(filters)
+    }
 }

@@ -8,12 +8,15 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use thalweg_formats::rows::RowsBuilder;
 use thalweg_store::arrow_schema;
-use thalweg_txn::{KeyedChange, Patch, Privilege, Privileges, Put, RowCheck, Securable, Snapshot};
+use thalweg_txn::{
+    KeyedChange, Patch, Privilege, Privileges, Put, RoleId, RowCheck, Securable, Snapshot,
+};
 use thalweg_types::{DataType, Error, Identity, Key, Lsn, Result, SqlState, TableSchema};
 use thalweg_values::assign::assign;
 
 use crate::database::Database;
 use crate::privileges::Rights;
+use crate::sequences::OutsideSessions;
 use crate::statement::{Shaper, Target};
 
 /// The kind of change of a row.
@@ -95,7 +98,7 @@ impl RecordTable {
         let (client_schema, key_row) = (pick(&columns), pick(&schema.key_positions(&key)));
         let shaper = match form == Form::Packed && is_whole(&schema, &columns) {
             true => None,
-            false => Some(Arc::new(shaper(database, snapshot, &schema, &columns)?)),
+            false => Some(Arc::new(shaper(database, snapshot, rights.role(), &schema, &columns)?)),
         };
         let patch = match &shaper {
             Some(shaper) if columns.len() < schema.columns.len() => Some(patch(&columns, shaper)),
@@ -323,6 +326,7 @@ fn is_whole(schema: &TableSchema, columns: &[usize]) -> bool {
 fn shaper(
     database: &Database,
     snapshot: &Snapshot,
+    role: RoleId,
     schema: &Arc<TableSchema>,
     columns: &[usize],
 ) -> Result<Shaper> {
@@ -330,7 +334,9 @@ fn shaper(
     let counters = Arc::clone(snapshot.table(schema.id).ok_or_else(gone)?.identities());
     let planners = &database.shared.planners;
     let planner = planners.take()?;
-    let shaper = Shaper::new(&planner.context.state(), schema, columns, counters);
+    let mut state = planner.context.state();
+    OutsideSessions::attach(&mut state, database, role);
+    let shaper = Shaper::new(&state, schema, columns, counters);
     planners.give_back(planner);
     shaper
 }
@@ -344,7 +350,11 @@ pub(crate) fn patch_of(
 ) -> Result<Arc<Patch>> {
     match schema.checks.is_empty() {
         true => Ok(Arc::new(Patch { columns: columns.to_vec(), check: None })),
-        false => Ok(patch(columns, &Arc::new(shaper(database, snapshot, schema, columns)?))),
+        // The shaper only checks rows that are whole.
+        false => {
+            let shaper = shaper(database, snapshot, RoleId::BOOTSTRAP, schema, columns)?;
+            Ok(patch(columns, &Arc::new(shaper)))
+        }
     }
 }
 

@@ -14,11 +14,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
-use thalweg_txn::Position;
-use thalweg_types::TableId;
+use thalweg_txn::{Position, Privileges};
+use thalweg_types::{Column, TableId};
 use thalweg_values::errors::external;
 
-use super::{OIDS, SequenceAccess};
+use super::{OIDS, OutsideSessions, SequenceAccess, sequence_of_default};
 use crate::catalog::SessionCatalog;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -202,6 +202,8 @@ fn sequence_at(access: &SequenceAccess, column: &ArrayRef, row: usize) -> Result
 pub(crate) struct DefaultNumbers {
     id: TableId,
     access: SequenceAccess,
+    /// Roles that may insert rows may number them in an identity column.
+    is_identity: bool,
 }
 
 impl DefaultNumbers {
@@ -210,27 +212,34 @@ impl DefaultNumbers {
     /// # Errors
     /// 2200H if the sequence ends before.
     pub(crate) fn take(&self, rows: usize) -> thalweg_types::Result<Int64Array> {
-        self.access.next(self.id, rows, true).map(Int64Array::from)
+        let numbers = match self.is_identity {
+            true => self.access.take(self.id, Privileges::NONE, rows, true),
+            false => self.access.next(self.id, rows, true),
+        };
+        numbers.map(Int64Array::from)
     }
 }
 
-/// The numbers of a default that is nothing but `nextval(number)`.
+/// The numbers of a column's default that is nothing but `nextval(number)`.
 ///
 /// # Errors
-/// If no statement of a session runs.
+/// If no statement of a session runs, and the state is not one of
+/// [`OutsideSessions`](super::OutsideSessions).
 pub(crate) fn number_of_default(
     state: &SessionState,
-    text: &str,
+    column: &Column,
 ) -> thalweg_types::Result<Option<DefaultNumbers>> {
-    let number = text.strip_prefix("nextval(").and_then(|rest| rest.strip_suffix(')'));
-    let number = number.and_then(|number| number.parse::<i64>().ok());
-    let Some(id) = number.and_then(|number| u32::try_from(number - OIDS).ok()) else {
+    let Some(id) = column.default.as_deref().and_then(sequence_of_default) else {
         return Ok(None);
     };
+    let is_identity = column.identity.is_some();
+    if let Some(outside) = state.config().get_extension::<OutsideSessions>() {
+        return Ok(Some(DefaultNumbers { id, access: outside.access(), is_identity }));
+    }
     let function = state.scalar_functions().get("nextval");
     let Some(function) = function.and_then(|f| f.inner().downcast_ref::<SequenceFunction>()) else {
         return Ok(None);
     };
     let access = function.names.sequence_access()?;
-    Ok(Some(DefaultNumbers { id: TableId(id), access }))
+    Ok(Some(DefaultNumbers { id, access, is_identity }))
 }

@@ -29,7 +29,7 @@ use super::found_rows::replace;
 use super::rows::{compile, evaluate_default};
 use super::target::QualifiedName;
 use super::update::{Assignments, with_row_ids};
-use super::{Execution, Target, ast_tools, folded, owner, sequence};
+use super::{Execution, Target, ast_tools, folded, identity, owner, sequence};
 use crate::outcome::{Notice, Outcome};
 use crate::plan;
 
@@ -167,16 +167,16 @@ async fn add_column(
     definition: &ColumnDef,
 ) -> Result<()> {
     let id = ColumnId(schema.next_column_id);
-    let column = column_of(definition, id, execution)?;
-    if column.identity.is_some() {
-        return Err(Error::unsupported("adding an auto-numbered column to a table")
-            .with_hint("Create a new table with the column and copy the rows."));
-    }
+    let (column, numbering) = column_of(definition, id, execution)?;
     let (table, checked) = (schema.id, schema.checks.len());
     let checked_keys = schema.foreign_keys.len();
     schema.next_column_id += 1;
-    schema.columns.push(column.clone());
+    schema.columns.push(column);
     check_names(&schema)?;
+    if let Some(numbering) = numbering {
+        numbering.create(execution, &mut schema, id)?;
+    }
+    let column = schema.columns[schema.columns.len() - 1].clone();
     let (value, each_row) = default_value(execution, &column)?;
     let nulls = !column.nullable && value.is_null(0) && !each_row;
     if nulls {
@@ -321,6 +321,7 @@ async fn alter_column(
     position: usize,
     operation: &AlterColumnOperation,
 ) -> Result<()> {
+    refuse_of_identity(&schema, position, operation)?;
     let column = &mut schema.columns[position];
     match operation {
         AlterColumnOperation::SetNotNull => {
@@ -346,10 +347,31 @@ async fn alter_column(
             return set_type(execution, target, schema, position, data_type, using.as_ref()).await;
         }
         AlterColumnOperation::AddGenerated { .. } => {
-            return Err(Error::unsupported("making a column auto-numbered"));
+            return Err(Error::internal("identity is altered by statements of its own"));
         }
     }
     change(execution, schema, None)
+}
+
+/// # Errors
+/// If the column is an identity column, which has no default and allows no NULL.
+fn refuse_of_identity(
+    schema: &TableSchema,
+    position: usize,
+    operation: &AlterColumnOperation,
+) -> Result<()> {
+    let column = &schema.columns[position];
+    if column.identity.is_none() {
+        return Ok(());
+    }
+    match operation {
+        AlterColumnOperation::DropDefault => Err(identity::is_identity(schema, column)
+            .with_hint("Use ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY instead.")),
+        AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropNotNull => {
+            Err(identity::is_identity(schema, column))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// True if values of the old type convert to the new type without an explicit cast.

@@ -29,6 +29,7 @@ use crate::database::Database;
 use crate::loader::{Loaded, Loader};
 use crate::outcome::{Copy, Outcome, Tag};
 use crate::plan;
+use crate::sequences::takes_number;
 
 /// Number of rows in each file of a directory.
 const ROWS_A_FILE: usize = 4_194_304;
@@ -266,7 +267,7 @@ impl Load {
     ) -> Load {
         let units: Vec<_> = reader.units().into_iter().map(|u| Mutex::new(Some(u))).collect();
         // Rows are numbered in the order of the file.
-        let is_numbered = target.schema().columns.iter().any(|column| column.identity.is_some());
+        let is_numbered = target.schema().columns.iter().any(takes_number);
         let threads = if is_numbered { 1 } else { database.shared.threads.min(units.len()).max(1) };
         let shared = LoadShared {
             database: database.clone(),

@@ -10,7 +10,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::found_rows::{Found, concat, give_way};
 use super::returning::returning;
 use super::update::{Finding, target_of, with_row_ids};
-use super::{Execution, Target, ast_tools};
+use super::{Execution, Target, ast_tools, identity};
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
@@ -82,9 +82,7 @@ pub(super) fn found(execution: &Execution<'_>, delete: &Delete) -> Result<Findin
 }
 
 pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Result<Outcome> {
-    if truncate.identity == Some(TruncateIdentityOption::Restart) {
-        return Err(Error::unsupported("TRUNCATE with RESTART IDENTITY"));
-    }
+    let restarts = truncate.identity == Some(TruncateIdentityOption::Restart);
     let catalog = execution.names.catalog();
     let mut targets = Vec::with_capacity(truncate.table_names.len());
     for table in &truncate.table_names {
@@ -106,6 +104,9 @@ pub(super) fn truncate(execution: &mut Execution<'_>, truncate: &Truncate) -> Re
             }
             t.truncate(target.id())
         })?;
+        if restarts {
+            identity::restart(execution, target.schema())?;
+        }
     }
     let outcome = Outcome::command("TRUNCATE TABLE");
     Ok(notices.into_iter().fold(outcome, Outcome::with_notice))

@@ -6,6 +6,7 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Insert, OnInsert, Query, SelectItem, SetExpr, TableObject, Value, ValueWithSpan,
 };
 use futures::StreamExt;
+use thalweg_dialect::parse::{Overriding, overriding};
 use thalweg_store::arrow_schema;
 use thalweg_types::{DataType, Error, Identity, Result, SqlState};
 
@@ -17,6 +18,7 @@ use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
+use crate::sequences::{identity_sequence, number_of_default};
 use crate::workers::raise_counters;
 
 pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Result<Outcome> {
@@ -24,7 +26,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
     raise_counters(execution, &target).await?;
     let source = Rows::of(execution, insert, &target, columns)?;
     let source = source.planned(execution).await?;
-    reject_given_identity(&target, &source.columns)?;
+    reject_given_identity(&target, &source.columns, overriding(insert))?;
 
     let id = target.id();
     let counters = execution.names.with(|t| Ok(t.state(id)?.identities().clone()))?;
@@ -197,7 +199,13 @@ pub(super) fn is_default(value: &Expr) -> bool {
 /// The value of `DEFAULT` in one row.
 fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Result<Expr> {
     let column = &target.schema().columns[position];
-    if column.identity.is_some() {
+    if identity_sequence(column).is_some() {
+        execution.names.cluster().definitions.may_number()?;
+        let numbers = number_of_default(&execution.state, column)?;
+        let numbers = numbers.ok_or_else(|| Error::internal("an identity column has numbers"))?;
+        return ast_tools::expression(&numbers.take(1)?.value(0).to_string());
+    }
+    if column.has_own_counter() {
         execution.names.cluster().definitions.may_number()?;
         let id = target.id();
         let number = execution.names.with(|t| reserve(t.state(id)?.identities(), column, 1))?;
@@ -234,14 +242,26 @@ fn reject_repeated(target: &Target, columns: &[usize]) -> Result<()> {
     Ok(())
 }
 
-fn reject_given_identity(target: &Target, columns: &[usize]) -> Result<()> {
+fn reject_given_identity(
+    target: &Target,
+    columns: &[usize],
+    overriding: Option<Overriding>,
+) -> Result<()> {
+    if overriding == Some(Overriding::System) {
+        return Ok(());
+    }
     for column in columns.iter().map(|position| &target.schema().columns[*position]) {
+        if column.identity.is_some() && overriding.is_some() {
+            return Err(Error::unsupported("OVERRIDING USER VALUE with values for the column"));
+        }
         if column.identity == Some(Identity::Always) {
             let name = &column.name;
             let message = format!("cannot insert a non-DEFAULT value into column \"{name}\"");
             return Err(Error::new(SqlState::GENERATED_ALWAYS, message)
-                .with_detail(format!("Column \"{name}\" numbers its rows by itself."))
-                .with_hint("Leave the column out, or give DEFAULT."));
+                .with_detail(format!(
+                    "Column \"{name}\" is an identity column defined as GENERATED ALWAYS."
+                ))
+                .with_hint("Use OVERRIDING SYSTEM VALUE to override."));
         }
     }
     Ok(())

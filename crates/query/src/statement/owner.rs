@@ -6,6 +6,7 @@ use thalweg_types::{Error, Result, SqlState};
 
 use super::Execution;
 use super::grant::change;
+use super::identity::owned_sequences;
 use super::role::role_of_owner;
 use super::target::QualifiedName;
 use crate::privileges::Rights;
@@ -19,7 +20,13 @@ pub(super) fn of_relation(
     let catalog = execution.names.catalog();
     name.find(&catalog)?;
     let object = Securable::relation(&name.namespace, &name.name);
-    give(execution, object, owner, |new| new.on_namespace(&name.namespace, Privilege::Create))
+    give(execution, object, owner, |new| new.on_namespace(&name.namespace, Privilege::Create))?;
+    let role = role_of_owner(execution, owner)?.id;
+    // The sequences of its columns go with a table.
+    for object in owned_sequences(&catalog, name) {
+        change(execution, AccessChange::Own { object, owner: role })?;
+    }
+    Ok(())
 }
 
 /// Gives a schema to another role.

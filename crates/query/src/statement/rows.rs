@@ -66,7 +66,7 @@ impl Shaper {
         for (position, column) in table.columns.iter().enumerate() {
             let source = match given.iter().position(|given| *given == position) {
                 Some(place) => Source::Given(place),
-                None if column.identity.is_some() => match &elsewhere {
+                None if column.has_own_counter() => match &elsewhere {
                     None => Source::Counter,
                     Some(elsewhere) => Source::CountedElsewhere(elsewhere.0.clone()),
                 },
@@ -222,7 +222,7 @@ pub(super) fn compile(
 }
 
 fn default_source(state: &SessionState, column: &Column, text: &str) -> Result<Source> {
-    let Some(numbers) = number_of_default(state, text)? else {
+    let Some(numbers) = number_of_default(state, column)? else {
         return default_expression(state, column, text).map(Source::Default);
     };
     Ok(match state.config().get_extension::<NumberedElsewhere>() {

@@ -21,7 +21,7 @@ use thalweg_values::errors::from_datafusion;
 use thalweg_values::types::column_type;
 
 use super::target::QualifiedName;
-use super::{Execution, Target, folded, owner};
+use super::{Execution, Target, folded, identity, owner};
 use crate::catalog::SearchPath;
 use crate::outcome::Outcome;
 use crate::privileges;
@@ -29,8 +29,8 @@ use crate::sequences::{OIDS, not_a_sequence, sequence_named};
 
 /// The clauses of a definition, at most one of each kind.
 #[derive(Default)]
-struct Clauses {
-    data_type: Option<DataType>,
+pub(super) struct Clauses {
+    pub(super) data_type: Option<DataType>,
     increment: Option<i64>,
     /// The inner `None` for `NO MINVALUE`.
     min: Option<Option<i64>>,
@@ -40,11 +40,13 @@ struct Clauses {
     restart: Option<Option<i64>>,
     cache: Option<i64>,
     cycles: Option<bool>,
-    owned_by: Option<Option<ObjectName>>,
+    pub(super) owned_by: Option<Option<ObjectName>>,
+    /// The name of an identity column's sequence.
+    pub(super) name: Option<ObjectName>,
 }
 
 impl Clauses {
-    fn of(written: Vec<SequenceClause>) -> Result<Clauses> {
+    pub(super) fn of(written: Vec<SequenceClause>) -> Result<Clauses> {
         let mut clauses = Clauses::default();
         for clause in written {
             clauses.add(clause)?;
@@ -70,6 +72,7 @@ impl Clauses {
             SequenceClause::Cache(cache) => once(&mut self.cache, number(&cache)?),
             SequenceClause::Cycle(cycles) => once(&mut self.cycles, cycles),
             SequenceClause::OwnedBy(column) => once(&mut self.owned_by, column),
+            SequenceClause::Name(name) => once(&mut self.name, name),
             SequenceClause::RenameTo(_)
             | SequenceClause::OwnerTo(_)
             | SequenceClause::SetSchema(_) => {
@@ -80,7 +83,7 @@ impl Clauses {
     }
 
     /// The options of a new sequence.
-    fn created(&self) -> Result<(SequenceOptions, Position)> {
+    pub(super) fn created(&self) -> Result<(SequenceOptions, Position)> {
         let data_type = self.data_type.clone().unwrap_or(DataType::Int8);
         let increment = self.increment.unwrap_or(1);
         let (least, greatest) = range(&data_type);
@@ -225,7 +228,7 @@ pub(super) fn create(
     Ok(outcome)
 }
 
-fn define(name: &QualifiedName, sequence: Sequence, replace: bool) -> CatalogChange {
+pub(super) fn define(name: &QualifiedName, sequence: Sequence, replace: bool) -> CatalogChange {
     CatalogChange::Define {
         namespace: name.namespace.clone(),
         name: name.name.clone(),
@@ -319,13 +322,24 @@ fn alter_with(
             execution.names.rights().on_namespace(&namespace, Privilege::Create)?;
             define(&QualifiedName { namespace, ..name }, sequence, true)
         }
-        _ => altered(execution, &name, sequence, &object, Clauses::of(clauses)?)?,
+        _ => {
+            let clauses = Clauses::of(clauses)?;
+            let is_identity = identity::owner_of_identity(&catalog, &sequence).is_some();
+            if clauses.owned_by.is_some() && is_identity {
+                return Err(linked(&catalog, &name.name, &sequence, "give away"));
+            }
+            if clauses.name.is_some() {
+                let message = "invalid sequence option SEQUENCE NAME";
+                return Err(Error::new(SqlState::SYNTAX_ERROR, message));
+            }
+            altered(execution, &name, sequence, &object, clauses)?
+        }
     };
     execution.names.with(|t| t.change_catalog(change))?;
     Ok(outcome)
 }
 
-fn altered(
+pub(super) fn altered(
     execution: &Execution<'_>,
     name: &QualifiedName,
     mut sequence: Sequence,
@@ -352,16 +366,12 @@ fn altered(
 fn linked(catalog: &Catalog, name: &str, sequence: &Sequence, what: &str) -> Error {
     let table = sequence.owned_by.and_then(|(table, _)| catalog.table(table));
     let table = table.map_or("", |entry| entry.schema.name.as_str());
-    let (message, detail) = match what {
-        "move" => (
-            "cannot move an owned sequence into another schema".to_owned(),
-            format!("Sequence \"{name}\" is linked to table \"{table}\"."),
-        ),
-        _ => (
-            format!("cannot change owner of sequence \"{name}\""),
-            format!("Sequence \"{name}\" is linked to table \"{table}\"."),
-        ),
+    let message = match what {
+        "move" => "cannot move an owned sequence into another schema".to_owned(),
+        "give away" => "cannot change ownership of identity sequence".to_owned(),
+        _ => format!("cannot change owner of sequence \"{name}\""),
     };
+    let detail = format!("Sequence \"{name}\" is linked to table \"{table}\".");
     Error::new(SqlState::FEATURE_NOT_SUPPORTED, message).with_detail(detail)
 }
 
@@ -375,10 +385,12 @@ pub(super) struct SequenceDefault {
 impl SequenceDefault {
     /// The defaults that use a sequence.
     pub(super) fn all(catalog: &Catalog, sequence: TableId) -> Vec<SequenceDefault> {
-        let uses = |text: &Option<String>| text.as_ref().is_some_and(|text| uses(text, sequence));
+        let uses = |text: &String| uses(text, sequence);
         let mut found = Vec::new();
         for entry in catalog.tables() {
-            let columns = entry.schema.columns.iter().filter(|column| uses(&column.default));
+            let columns = entry.schema.columns.iter();
+            // An identity column's numbers go away with the column.
+            let columns = columns.filter(|column| column.declared_default().is_some_and(uses));
             found.extend(columns.map(|column| SequenceDefault {
                 table: Arc::clone(&entry.schema),
                 column: column.id,
@@ -420,7 +432,10 @@ fn uses(default: &str, id: TableId) -> bool {
 pub(super) fn find_to_drop(execution: &Execution<'_>, name: &QualifiedName) -> Result<Referenced> {
     let catalog = execution.names.catalog();
     let id = match catalog.object(&name.namespace, &name.name) {
-        Some(Object::Sequence(sequence)) => sequence.id,
+        Some(Object::Sequence(sequence)) => {
+            identity::refuse_drop(&catalog, &name.name, sequence)?;
+            sequence.id
+        }
         Some(other) => {
             let hint = format!("Use DROP {} to remove it.", other.kind().to_uppercase());
             return Err(not_a_sequence(&name.name).with_hint(hint));
@@ -435,7 +450,8 @@ pub(super) fn find_to_drop(execution: &Execution<'_>, name: &QualifiedName) -> R
     Ok(Referenced::Sequence(id))
 }
 
-/// Gives the sequences of a column to the column that replaces it.
+/// Gives the sequences of a column to the column that replaces it. The numbers of an identity
+/// column get the column's type.
 pub(super) fn reown(
     execution: &Execution<'_>,
     table: TableId,
@@ -445,7 +461,13 @@ pub(super) fn reown(
     for (namespace, name, sequence) in catalog.sequences() {
         if sequence.owned_by == Some((table, old)) {
             let name = QualifiedName { namespace: namespace.to_owned(), name: name.to_owned() };
-            let sequence = Sequence { owned_by: Some((table, new)), ..sequence.clone() };
+            let mut sequence = Sequence { owned_by: Some((table, new)), ..sequence.clone() };
+            if let Some((_, column)) = identity::owner_of_identity(&catalog, &sequence) {
+                let data_type = Some(identity::integer(&column.data_type)?);
+                let clauses = Clauses { data_type, ..Clauses::default() };
+                let position = sequence.counter.position();
+                sequence.options = clauses.altered(&sequence.options, position)?.0;
+            }
             execution.names.with(|t| t.change_catalog(define(&name, sequence, true)))?;
         }
     }

@@ -221,7 +221,11 @@ fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
         if ident.quote_style.is_none() && ident.value.eq_ignore_ascii_case("default"));
     if !default && column.identity == Some(Identity::Always) {
         let message = format!("column \"{}\" can only be updated to DEFAULT", column.name);
-        return Err(Error::new(SqlState::GENERATED_ALWAYS, message));
+        let detail = format!(
+            "Column \"{}\" is an identity column defined as GENERATED ALWAYS.",
+            column.name
+        );
+        return Err(Error::new(SqlState::GENERATED_ALWAYS, message).with_detail(detail));
     }
     match (&column.default, default) {
         (_, false) => literals::typed_literal(value, &column.data_type),

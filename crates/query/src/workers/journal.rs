@@ -144,7 +144,7 @@ impl Database {
 /// the log of the rows, which is not the gateway's.
 pub(crate) async fn raise_counters(execution: &Execution<'_>, target: &Target) -> Result<()> {
     let schema = target.schema();
-    let columns = schema.columns.iter().filter(|column| column.identity.is_some());
+    let columns = schema.columns.iter().filter(|column| column.has_own_counter());
     let columns: Vec<_> = columns.collect();
     let cluster = execution.names.cluster();
     let may_number = || cluster.definitions.may_number().is_ok();

@@ -55,6 +55,10 @@ impl TableOnWorkers {
         TableOnWorkers { scans, table: Arc::clone(table), schema, own, truncated, killed }
     }
 
+    pub(crate) fn primary_key(&self) -> Option<Vec<String>> {
+        self.table.primary_key_names()
+    }
+
     fn on_workers(
         &self,
         projection: Vec<usize>,

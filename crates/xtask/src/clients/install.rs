@@ -20,6 +20,8 @@ const STAMP: &str = "installed.txt";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Toolchain {
     Shell,
+    /// A shell with the tools of PostgreSQL's packages.
+    PostgresTools,
     Python,
     Node,
     Go,
@@ -48,6 +50,9 @@ impl Toolchain {
     fn programs(self) -> &'static [&'static str] {
         match self {
             Toolchain::Shell => &["bash", "psql"],
+            Toolchain::PostgresTools => {
+                &["bash", "psql", "pg_dump", "pg_restore", "pg_dumpall", "pgbench"]
+            }
             Toolchain::Python => &["python3"],
             Toolchain::Node => &["node", "npm"],
             Toolchain::Go => &["go"],
@@ -58,7 +63,7 @@ impl Toolchain {
     /// The file that says what is needed, with exact versions.
     fn manifest(self) -> Option<&'static str> {
         match self {
-            Toolchain::Shell => None,
+            Toolchain::Shell | Toolchain::PostgresTools => None,
             Toolchain::Python => Some("requirements.txt"),
             Toolchain::Node => Some("package-lock.json"),
             Toolchain::Go => Some("go.sum"),
@@ -69,7 +74,7 @@ impl Toolchain {
     /// The commands that install what the manifest names.
     fn steps(self) -> &'static [&'static [&'static str]] {
         match self {
-            Toolchain::Shell => &[],
+            Toolchain::Shell | Toolchain::PostgresTools => &[],
             Toolchain::Python => &[
                 &["python3", "-m", "venv", "venv"],
                 &["venv/bin/python", "-m", "pip", "install", "--quiet", "-r", "requirements.txt"],
@@ -85,7 +90,9 @@ impl Toolchain {
     /// The command that runs a program; and the file that an example is written to.
     fn example(self) -> (&'static [&'static str], &'static str) {
         match self {
-            Toolchain::Shell => (&["bash", "-eu", "example.sh"], "example.sh"),
+            Toolchain::Shell | Toolchain::PostgresTools => {
+                (&["bash", "-eu", "example.sh"], "example.sh")
+            }
             Toolchain::Python => (&["venv/bin/python", "example.py"], "example.py"),
             Toolchain::Node => (&["node", "example.js"], "example.js"),
             Toolchain::Go => (&["go", "run", "./example"], "example/main.go"),
@@ -100,7 +107,9 @@ impl Toolchain {
         let words: &[&str] = match self {
             Toolchain::Go => &["go", "build", "-o", "client", "."],
             Toolchain::Java => &["javac", "-d", "classes", "-cp", "lib/*", "Client.java"],
-            Toolchain::Shell | Toolchain::Python | Toolchain::Node => return None,
+            Toolchain::Shell | Toolchain::PostgresTools | Toolchain::Python | Toolchain::Node => {
+                return None;
+            }
         };
         let mut words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         if self == Toolchain::Java {
@@ -111,7 +120,7 @@ impl Toolchain {
 
     fn checks(self) -> &'static [&'static str] {
         match self {
-            Toolchain::Shell => &["bash", "test.sh"],
+            Toolchain::Shell | Toolchain::PostgresTools => &["bash", "test.sh"],
             Toolchain::Python => &["venv/bin/python", "test.py"],
             Toolchain::Node => &["node", "test.js"],
             Toolchain::Go => &["./client"],

@@ -6,12 +6,12 @@ use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, ConstraintCharacteristics, CreateIndex, CreateTable,
     CreateTableLikeKind, CreateTableOptions, CreateView, DeferrableInitial, HiveDistributionStyle,
     HiveFormat, Ident, IndexColumn, NullsDistinctOption, OrderByExpr, PrimaryKeyConstraint,
-    RenameTableNameKind, SequenceOptions, TableConstraint, UniqueConstraint, ViewColumnDef,
+    RenameTableNameKind, TableConstraint, UniqueConstraint, ViewColumnDef,
 };
 use thalweg_types::{Error, Result};
 
 use super::absent;
-use crate::parse::altered_sequence;
+use crate::parse::{altered_identity, altered_sequence, identity_option};
 use crate::rewrite::check_collation;
 
 pub(super) fn table(create: &CreateTable) -> Result<()> {
@@ -84,27 +84,6 @@ pub(super) fn table(create: &CreateTable) -> Result<()> {
     constraints.iter().try_for_each(constraint)
 }
 
-/// Identity columns count from 1 in steps of 1 to the end of their type. Options that say so, and
-/// sizes of caches, are accepted.
-fn identity_option(option: &SequenceOptions) -> Result<()> {
-    const ENDS: [&str; 3] = ["32767", "2147483647", "9223372036854775807"];
-    let is_default = match option {
-        SequenceOptions::IncrementBy(value, _)
-        | SequenceOptions::StartWith(value, _)
-        | SequenceOptions::MinValue(Some(value)) => value.to_string() == "1",
-        SequenceOptions::MaxValue(Some(value)) => ENDS.contains(&value.to_string().as_str()),
-        SequenceOptions::MinValue(None)
-        | SequenceOptions::MaxValue(None)
-        | SequenceOptions::Cache(_) => true,
-        SequenceOptions::Cycle(says_no) => *says_no,
-    };
-    match is_default {
-        true => Ok(()),
-        false => Err(Error::unsupported(format!("the identity option{option}"))
-            .with_hint("Identity columns count from 1 in steps of 1.")),
-    }
-}
-
 fn options(options: &CreateTableOptions) -> Result<()> {
     absent([
         (matches!(options, CreateTableOptions::Options(_)), "OPTIONS"),
@@ -124,9 +103,8 @@ pub(super) fn column(column: &ColumnDef) -> Result<()> {
         | ColumnOption::NotNull
         | ColumnOption::Default(_)
         | ColumnOption::ForeignKey(_) => Ok(()),
-        ColumnOption::Generated { sequence_options, .. } => {
-            sequence_options.iter().flatten().try_for_each(identity_option)
-        }
+        option if identity_option(option).is_some() => Ok(()),
+        ColumnOption::Generated { .. } => Err(Error::unsupported("a computed column")),
         ColumnOption::PrimaryKey(key) => primary_key(key),
         ColumnOption::Unique(key) => unique(key),
         ColumnOption::Check(check) => checked(check),
@@ -314,7 +292,7 @@ pub(super) fn alter(alter: &AlterTable) -> Result<()> {
         (on_cluster.is_some(), "ON CLUSTER"),
         (table_type.is_some(), "ALTER of a table of another kind"),
     ])?;
-    if altered_sequence(alter).is_some() {
+    if altered_sequence(alter).is_some() || altered_identity(alter).is_some() {
         return Ok(());
     }
     operations.iter().try_for_each(operation)

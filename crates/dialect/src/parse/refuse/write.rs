@@ -8,6 +8,7 @@ use thalweg_types::{Error, Result};
 
 use super::absent;
 use super::select::joined;
+use crate::parse::overriding;
 
 pub(super) fn insert(insert: &Insert) -> Result<()> {
     let Insert {
@@ -53,7 +54,7 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         (output.is_some(), "OUTPUT"),
         (priority.is_some(), "a priority of INSERT"),
         (insert_alias.is_some(), "an alias behind the rows of INSERT"),
-        (settings.is_some(), "SETTINGS"),
+        (settings.is_some() && overriding(insert).is_none(), "SETTINGS"),
         (format_clause.is_some(), "FORMAT"),
         (multi_table_insert_type.is_some(), "INSERT ALL or FIRST"),
         (!multi_table_into_clauses.is_empty(), "INSERT into several tables"),

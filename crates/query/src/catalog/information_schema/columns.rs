@@ -1,5 +1,6 @@
 //! `columns` and `element_types`.
 
+use thalweg_txn::SequenceOptions;
 use thalweg_types::{Column, DataType, Identity};
 use thalweg_values::system_types::type_oid;
 use thalweg_values::types::{arrow_field, from_field};
@@ -8,10 +9,11 @@ use super::role_visibility::RoleVisibility;
 use super::yes_or_no;
 use crate::catalog::DATABASE;
 use crate::catalog::functions::shown_default;
-use crate::catalog::objects::{PG_CATALOG, attribute_number};
+use crate::catalog::objects::{PG_CATALOG, attribute_number, own_counter_options};
 use crate::catalog::pg_catalog::Inputs;
 use crate::catalog::pg_catalog::rows::{Rows, Value};
 use crate::catalog::pg_catalog::types::BASE;
+use crate::sequences::identity_sequence;
 
 /// The longest text that PostgreSQL reports, in bytes.
 const TEXT_BYTES_MAX: i64 = 1 << 30;
@@ -47,7 +49,7 @@ fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Sho
             data_type: column.data_type.clone(),
             second_digits: column.second_digits,
             nullable: column.nullable,
-            default: column.default.as_ref().map(|text| shown_default(text, inputs.lookup)),
+            default: column.declared_default().map(|text| shown_default(text, inputs.lookup)),
             identity: column.identity.map(|_| column),
         }));
     }
@@ -72,6 +74,15 @@ fn every<'a>(inputs: &'a Inputs<'_>, visibility: &RoleVisibility<'_>) -> Vec<Sho
     shown
 }
 
+/// The options of an identity column's sequence.
+fn identity_options(inputs: &Inputs<'_>, column: &Column) -> SequenceOptions {
+    let sequence = identity_sequence(column).and_then(|id| inputs.lookup.catalog.sequence(id));
+    match sequence {
+        Some((_, _, sequence)) => sequence.options.clone(),
+        None => own_counter_options(column),
+    }
+}
+
 pub(super) fn columns(inputs: &Inputs<'_>, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     for column in every(inputs, visibility) {
         let Sizes { characters, bytes, digits, radix, scale, fraction } =
@@ -81,11 +92,9 @@ pub(super) fn columns(inputs: &Inputs<'_>, visibility: &RoleVisibility<'_>, rows
             Some(Identity::Always) => "ALWAYS",
             _ => "BY DEFAULT",
         };
-        let greatest = |column: &Column| match column.data_type {
-            DataType::Int2 => i64::from(i16::MAX).to_string(),
-            DataType::Int4 => i64::from(i32::MAX).to_string(),
-            _ => i64::MAX.to_string(),
-        };
+        let options = counter.map(|column| identity_options(inputs, column));
+        let number = |of: fn(&SequenceOptions) -> i64| options.as_ref().map(of);
+        let text = |number: Option<i64>| number.map(|number| number.to_string());
         rows.push([
             ("table_catalog", DATABASE.into()),
             ("table_schema", column.namespace.to_owned().into()),
@@ -108,11 +117,11 @@ pub(super) fn columns(inputs: &Inputs<'_>, visibility: &RoleVisibility<'_>, rows
             ("is_self_referencing", yes_or_no(false)),
             ("is_identity", yes_or_no(counter.is_some())),
             ("identity_generation", counter.map(always).into()),
-            ("identity_start", counter.map(|_| "1").into()),
-            ("identity_increment", counter.map(|_| "1").into()),
-            ("identity_maximum", counter.map(greatest).into()),
-            ("identity_minimum", counter.map(|_| "1").into()),
-            ("identity_cycle", yes_or_no(false)),
+            ("identity_start", text(number(|options| options.start)).into()),
+            ("identity_increment", text(number(|options| options.increment)).into()),
+            ("identity_maximum", text(number(|options| options.max)).into()),
+            ("identity_minimum", text(number(|options| options.min)).into()),
+            ("identity_cycle", yes_or_no(options.as_ref().is_some_and(|options| options.cycles))),
             ("is_generated", "NEVER".into()),
             ("is_updatable", yes_or_no(true)),
         ]);

@@ -82,7 +82,8 @@ pub(super) fn sequences(objects: &Objects, visibility: &RoleVisibility<'_>, rows
             (None, Some((table, _))) => visibility.relation(&table.namespace, &table.name),
             _ => visibility.relation(&relation.namespace, &relation.name),
         };
-        if !seen {
+        // The sequence of an identity column is part of the column.
+        if !seen || source.is_of_identity() {
             continue;
         }
         let options = &source.options;

@@ -56,7 +56,7 @@ fn of_table(oid: i64, table: &TableSchema, rows: &mut Rows) {
         let mut attribute = Attribute::new(oid, attribute_number(column.id), &field);
         attribute.modifier = modifier(column, &field);
         attribute.not_null = !column.nullable;
-        attribute.has_default = column.default.is_some();
+        attribute.has_default = column.declared_default().is_some();
         attribute.identity = match column.identity {
             Some(Identity::Always) => "a",
             Some(Identity::ByDefault) => "d",
@@ -157,7 +157,7 @@ pub(super) fn default_oid(table: &TableSchema, column: &Column) -> i64 {
 pub(super) fn defaults(lookup: &CatalogLookup, rows: &mut Rows) {
     for table in lookup.objects.relations.iter().filter_map(|relation| relation.table()) {
         for column in &table.columns {
-            let Some(default) = &column.default else { continue };
+            let Some(default) = column.declared_default() else { continue };
             rows.push([
                 ("oid", default_oid(table, column).into()),
                 ("adrelid", table_oid(table).into()),

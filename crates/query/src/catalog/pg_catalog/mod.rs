@@ -29,6 +29,7 @@ use arrow::error::ArrowError;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::error::Result;
+use datafusion::sql::sqlparser::ast::ObjectName;
 
 pub(super) use procedures::Procedures;
 use rows::Rows;
@@ -36,6 +37,7 @@ pub(super) use sequences::{counter_table, table as sequence_table};
 
 use super::CatalogLookup;
 use super::derived::Derived;
+use crate::statement::folded;
 
 /// Inputs from which the tables are built.
 pub(super) struct Inputs<'a> {
@@ -46,6 +48,17 @@ pub(super) struct Inputs<'a> {
 
 pub(super) fn exists(name: &str) -> bool {
     relations::ALL.contains_key(name)
+}
+
+/// True if the name is that of a relation of `pg_catalog`, with or without its schema.
+pub(crate) fn is_system_relation(name: &ObjectName) -> bool {
+    let parts: Option<Vec<String>> =
+        name.0.iter().map(|part| part.as_ident().map(folded)).collect();
+    match parts.as_deref() {
+        Some([name]) => exists(name),
+        Some([namespace, name]) => namespace == super::objects::PG_CATALOG && exists(name),
+        _ => false,
+    }
 }
 
 pub(super) fn names() -> Vec<String> {

@@ -63,7 +63,7 @@ fn of_view(objects: &Objects, relation: &Relation, view: &View, rows: &mut Rows)
 /// column.
 fn of_sequence(relation: &Relation, source: &NumberSource, rows: &mut Rows) {
     let Some((table, column)) = &source.owner else { return };
-    let kind = if column.identity.is_some() { "i" } else { "a" };
+    let kind = if source.is_of_identity() { "i" } else { "a" };
     let owner = (PG_CLASS, table_oid(table), attribute_number(column.id));
     dependency(rows, (PG_CLASS, relation.oid), owner, kind);
 }
@@ -71,7 +71,7 @@ fn of_sequence(relation: &Relation, source: &NumberSource, rows: &mut Rows) {
 /// A default belongs to its column, and depends on the sequences that it takes numbers of.
 fn of_defaults(objects: &Objects, table: &TableSchema, rows: &mut Rows) {
     for column in &table.columns {
-        let Some(text) = &column.default else { continue };
+        let Some(text) = column.declared_default() else { continue };
         let default = (PG_ATTRDEF, default_oid(table, column));
         let home = (PG_CLASS, table_oid(table), attribute_number(column.id));
         dependency(rows, default, home, "a");

@@ -5,16 +5,18 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableLike, CreateTableLikeDefaults,
-    CreateTableLikeKind, CreateTableOptions, Expr, ForeignKeyConstraint, GeneratedAs, IndexColumn,
-    SqlOption, TableConstraint, Value,
+    CreateTableLikeKind, CreateTableOptions, Expr, ForeignKeyConstraint, IndexColumn, SqlOption,
+    TableConstraint, Value,
 };
+use thalweg_dialect::parse::identity_option;
 use thalweg_store::arrow_schema;
 use thalweg_txn::Privilege;
 use thalweg_types::{
-    Check, Column, ColumnId, DataType, Error, Identity, Key, Result, SqlState, TableId, TableSchema,
+    Check, Column, ColumnId, DataType, Error, Key, Result, SqlState, TableId, TableSchema,
 };
-use thalweg_values::types::{column_type, is_serial, kept_digits};
+use thalweg_values::types::{column_type, kept_digits};
 
+use super::super::identity::Numbering;
 use super::super::rows::{compile, evaluate_default};
 use super::super::sequence::{takes_numbers, with_numbers};
 use super::super::{Execution, Target, folded, storage_parameters, stored_moments};
@@ -25,6 +27,8 @@ use crate::statement::target::QualifiedName;
 /// Columns and constraints by name, before ids are assigned.
 pub(in crate::statement) struct Definition {
     pub(in crate::statement) columns: Vec<Column>,
+    /// The numbers of columns, whose sequences are created with the table.
+    numberings: Vec<(ColumnId, Numbering)>,
     primary_key: Option<(Option<String>, Vec<String>)>,
     unique: Vec<(Option<String>, Vec<String>)>,
     checks: Vec<(Option<String>, Option<String>, Expr)>,
@@ -56,7 +60,7 @@ fn columns_like(like: &CreateTableLike, execution: &Execution<'_>) -> Result<Vec
     let columns = model.schema().columns.iter().enumerate();
     let columns = columns.map(|(index, column)| Column {
         id: ColumnId(index as u32),
-        default: column.default.clone().filter(|_| with_defaults),
+        default: column.declared_default().cloned().filter(|_| with_defaults),
         identity: None,
         ..column.clone()
     });
@@ -75,6 +79,7 @@ impl Definition {
         let (shard_key, notices) = parameters(&create.table_options)?;
         let mut definition = Definition {
             columns: Vec::new(),
+            numberings: Vec::new(),
             primary_key: None,
             unique: Vec::new(),
             checks: Vec::new(),
@@ -88,8 +93,10 @@ impl Definition {
             definition.columns = columns_like(like, execution)?;
         } else if create.query.is_none() {
             for (index, column) in create.columns.iter().enumerate() {
-                let column = column_of(column, ColumnId(index as u32), execution)?;
+                let id = ColumnId(index as u32);
+                let (column, numbering) = column_of(column, id, execution)?;
                 definition.columns.push(column);
+                definition.numberings.extend(numbering.map(|numbering| (id, numbering)));
             }
         }
         for column in &create.columns {
@@ -184,27 +191,29 @@ impl Definition {
             add_foreign_key(&mut schema, execution, given, column.as_deref(), &key)?;
         }
         schema.shard_key = shard_column(&schema, self.shard_key.as_deref())?;
+        for (column, numbering) in self.numberings {
+            numbering.create(execution, &mut schema, column)?;
+        }
         debug_assert_ne!(schema.id, TableId(0));
         Ok(schema)
     }
 }
 
-/// A column without its constraints.
+/// A column without its constraints, and its numbers.
 pub(in crate::statement) fn column_of(
     definition: &ColumnDef,
     id: ColumnId,
     execution: &Execution<'_>,
-) -> Result<Column> {
+) -> Result<(Column, Option<Numbering>)> {
     let name = folded(&definition.name);
     let data_type = column_type(&definition.data_type)?;
-    let serial = is_serial(&definition.data_type);
     let mut column = Column {
         id,
         name,
         data_type,
-        nullable: !serial,
+        nullable: true,
         default: None,
-        identity: serial.then_some(Identity::ByDefault),
+        identity: None,
         second_digits: kept_digits(&definition.data_type)?,
     };
     for option in &definition.options {
@@ -218,22 +227,15 @@ pub(in crate::statement) fn column_of(
             | ColumnOption::ForeignKey(_)
             | ColumnOption::Comment(_) => {}
             ColumnOption::Default(expression) => set_default(&mut column, expression, execution)?,
-            ColumnOption::Generated { generated_as, generation_expr: None, .. } => {
-                column.identity = Some(match generated_as {
-                    GeneratedAs::Always => Identity::Always,
-                    _ => Identity::ByDefault,
-                });
-                column.nullable = false;
-            }
+            option if identity_option(option).is_some() => {}
             other => return Err(Error::unsupported(format!("the column option {other}"))),
         }
     }
-    let integer = matches!(column.data_type, DataType::Int2 | DataType::Int4 | DataType::Int8);
-    if column.identity.is_some() && !integer {
-        let message = "identity column type must be smallint, integer, or bigint";
-        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    let numbering = Numbering::of(definition)?;
+    if let Some(numbering) = &numbering {
+        numbering.apply(&mut column, &definition.options)?;
     }
-    Ok(column)
+    Ok((column, numbering))
 }
 
 /// Stores the text of a default, after a check that it can be evaluated.
