@@ -20,7 +20,7 @@ use crate::transaction_stage::TransactionStage;
 use crate::write_set::{NewRows, TableChanges};
 
 impl TransactionStage {
-    /// `None` if all keys were locked.
+    /// Tries to take the locks on keys in `keys`. `None` if all keys were locked.
     pub(crate) fn try_lock_references(
         &mut self,
         owner: LockOwner,
@@ -70,7 +70,7 @@ impl TransactionStage {
             let by_reference = || {
                 changes.append.iter().find_map(|rows| {
                     let referring = self.referring(changes.table, rows).unwrap_or_default();
-                    referring.iter().find_map(|one| self.blocker_of_referring(owner, one))
+                    referring.iter().find_map(|keys| self.blocker_of_referring(owner, keys))
                 })
             };
             by_removal.or_else(by_reference)
@@ -122,20 +122,21 @@ impl TransactionStage {
         let table = &self.tables.get(&parent)?.table;
         let holders = table.key_holders(referring.number, &referring.columns).ok()?;
         let hashes = Table::key_hashes(&referring.columns).into_iter().enumerate();
-        // A key that nobody has is reported at once: the owner that has locked it has added it.
+        // A key without a committed row is an error at once: if the key is locked, a block has added
+        // it and not committed yet.
         let mut known = hashes.filter(|(row, _)| referring.refers(*row) && holders[*row].is_some());
         known.find_map(|(_, hash)| {
             self.row_locks.other_on_key(owner, parent, (referring.number as u32, hash))
         })
     }
 
-    /// An owner that keeps rows which are written by key from referring to a key.
+    /// An owner that keeps rows of the record API from referring to a key.
     pub(crate) fn blocker_of_keyed_references(&self, rows: &KeyedRows) -> Option<LockOwner> {
         if !self.catalog.has_foreign_keys() {
             return None;
         }
         // An error is reported when the rows are applied.
         let referring = self.referring_keyed(rows).unwrap_or_default();
-        referring.iter().find_map(|one| self.blocker_of_referring(None, one))
+        referring.iter().find_map(|keys| self.blocker_of_referring(None, keys))
     }
 }
