@@ -347,7 +347,7 @@ impl Settings {
                     self.search_path = (!is_initial).then(|| value.as_str().into());
                 }
                 Arc::make_mut(&mut self.stored).insert(key, value);
-                if styles::is_one(key) {
+                if styles::is_style_setting(key) {
                     self.style = styles::of(self);
                 }
             }

@@ -122,8 +122,8 @@ impl TransactionStage {
         let table = &self.tables.get(&parent)?.table;
         let holders = table.key_holders(referring.number, &referring.columns).ok()?;
         let hashes = Table::key_hashes(&referring.columns).into_iter().enumerate();
-        // A key without a committed row is an error at once: if the key is locked, a block has added
-        // it and not committed yet.
+        // A key without a committed row is an error at once: if it is locked, a block has added it
+        // and not committed yet.
         let mut known = hashes.filter(|(row, _)| referring.refers(*row) && holders[*row].is_some());
         known.find_map(|(_, hash)| {
             self.row_locks.other_on_key(owner, parent, (referring.number as u32, hash))
