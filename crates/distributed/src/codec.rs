@@ -325,7 +325,8 @@ pub(crate) fn is_known_call(call: &ScalarFunctionExpr) -> bool {
         && call.fun().signature().volatility == Volatility::Immutable
 }
 
-/// True if an aggregate function is the same on all nodes. Those of JSON write values as text.
+/// True if an aggregate function is the same on all nodes. Aggregates of JSON write values as text,
+/// so the gateway evaluates them in sessions with another style than the default one.
 pub(crate) fn is_known_aggregate(function: &AggregateUDF) -> bool {
     if style::current().is_some() && function.name().contains("json") {
         return false;

@@ -20,7 +20,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<SessionStyle>>> = const { RefCell::new(None) };
 }
 
-/// How a session reads and writes values.
+/// The form in which a session reads values from text and writes them as text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionStyle {
     pub zone: Zone,

@@ -10,7 +10,7 @@ use thalweg_types::{ColumnId, Error, Index, Result, RowId};
 
 use super::as_type;
 
-/// For more keys than this, the rows are scanned once instead of one search in an index for each.
+/// Maximum number of keys that are searched one by one in an index. One scan finds more keys.
 const SEARCHES_MAX: usize = 4_096;
 
 /// The live rows with given values in some columns, each with the position of its values. `columns`
