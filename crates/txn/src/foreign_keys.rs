@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::cast;
+use arrow::record_batch::RecordBatch;
 use thalweg_store::{ClosedChunk, Table, TableState, arrow_schema, arrow_type, key_text};
 use thalweg_types::{
     ColumnId, Error, ForeignKey, Lsn, Result, RowId, SqlState, TableId, TableSchema,
@@ -186,6 +187,21 @@ pub fn still_referenced(
         .with_constraint(child, name)
 }
 
+/// The new rows of a group as a batch. `None` if they do not fit the table's columns, which is
+/// reported when the group is applied.
+fn fitting_batch(rows: &NewRows, schema: &TableSchema) -> Option<RecordBatch> {
+    let of_chunk = |chunk: &ClosedChunk| {
+        let fits = chunk.column_count() == schema.columns.len();
+        fits.then(|| chunk.batch(&arrow_schema(schema)))
+    };
+    let batch = match rows {
+        NewRows::Batch { rows, .. } => Some(rows.clone()),
+        NewRows::Chunk { chunk, .. } => of_chunk(chunk),
+        NewRows::Staged(staged) => of_chunk(staged.chunk()),
+    };
+    batch.filter(|batch| batch.num_columns() == schema.columns.len())
+}
+
 /// Referenced keys of rows that a group kills.
 pub(crate) struct Killed {
     pub(crate) table: TableId,
@@ -332,19 +348,7 @@ impl TransactionStage {
         if child.foreign_keys.is_empty() {
             return Ok(Vec::new());
         }
-        let of_chunk = |chunk: &ClosedChunk| {
-            let fits = chunk.column_count() == child.columns.len();
-            fits.then(|| chunk.batch(&arrow_schema(child)))
-        };
-        let batch = match rows {
-            NewRows::Batch { rows, .. } => Some(rows.clone()),
-            NewRows::Chunk { chunk, .. } => of_chunk(chunk),
-            NewRows::Staged(staged) => of_chunk(staged.chunk()),
-        };
-        // Rows that do not fit are reported when the group is applied.
-        let fits =
-            |batch: &arrow::record_batch::RecordBatch| batch.num_columns() == child.columns.len();
-        let Some(batch) = batch.filter(fits) else { return Ok(Vec::new()) };
+        let Some(batch) = fitting_batch(rows, child) else { return Ok(Vec::new()) };
         let column = |id: ColumnId| Some(Arc::clone(batch.column(child.position(id)?)));
         let mut referring = Vec::with_capacity(child.foreign_keys.len());
         for foreign_key in &child.foreign_keys {

@@ -8,16 +8,16 @@ use std::collections::HashSet;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use thalweg_store::{ClosedChunk, Table, arrow_schema};
+use thalweg_store::Table;
 use thalweg_types::Result;
 
-use super::Killed;
+use super::{Killed, Referring, fitting_batch};
 use crate::keyed::KeyedRows;
 use crate::lock_stage::Attempt;
 use crate::row_locks::{KeyLocks, LockOwner, TableLocks};
 use crate::transaction::RowLock;
 use crate::transaction_stage::TransactionStage;
-use crate::write_set::{NewRows, TableChanges};
+use crate::write_set::TableChanges;
 
 impl TransactionStage {
     /// Tries to take the locks on keys in `keys`. `None` if all keys were locked.
@@ -88,21 +88,12 @@ impl TransactionStage {
         }
         let schema = self.tables.get(&killed.table)?.table.schema();
         let positions = schema.key_positions(schema.keys().nth(killed.number)?);
-        let of_chunk = |chunk: &ClosedChunk| {
-            (chunk.column_count() == schema.columns.len())
-                .then(|| chunk.batch(&arrow_schema(schema)))
-        };
-        let batch = |rows: &NewRows| match rows {
-            NewRows::Batch { rows, .. } => Some(rows.clone()),
-            NewRows::Chunk { chunk, .. } => of_chunk(chunk),
-            NewRows::Staged(staged) => of_chunk(staged.chunk()),
-        };
         let hashes = |rows: RecordBatch| {
             let columns = positions.iter().map(|at| ArrayRef::clone(rows.column(*at)));
             Table::key_hashes(&columns.collect::<Vec<_>>())
         };
-        let added: HashSet<u32> =
-            changes.append.iter().filter_map(batch).flat_map(hashes).collect();
+        let batches = changes.append.iter().filter_map(|rows| fitting_batch(rows, schema));
+        let added: HashSet<u32> = batches.flat_map(hashes).collect();
         let removed = Table::key_hashes(&killed.columns);
         let mut removed = removed.into_iter().filter(|hash| !added.contains(hash));
         removed.find_map(|hash| {
@@ -113,7 +104,7 @@ impl TransactionStage {
     fn blocker_of_referring(
         &self,
         owner: Option<LockOwner>,
-        referring: &super::Referring,
+        referring: &Referring,
     ) -> Option<LockOwner> {
         let parent = referring.parent();
         if !self.row_locks.has_table(parent) {

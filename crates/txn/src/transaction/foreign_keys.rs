@@ -360,14 +360,20 @@ impl Transaction {
         let catalog = Arc::clone(&self.changes.catalog);
         let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
         let parent = self.state(key.parent)?;
-        let all: Vec<usize> = (0..child.columns.len()).collect();
+        let positions: Option<Vec<usize>> =
+            key.columns.iter().map(|id| child.position(*id)).collect();
+        let positions =
+            positions.ok_or_else(|| Error::internal("a row lacks a column of its foreign key"))?;
         for chunk in self.state(id)?.chunks() {
-            let live = chunk.live_mask().map(|live| live.iter().collect::<Vec<bool>>());
-            let columns = match live {
-                None => chunk.columns(&all),
-                Some(live) => picked(&chunk.columns(&all), live)?,
+            let columns = chunk.columns(&positions);
+            let columns = match chunk.live_mask() {
+                None => columns,
+                Some(live) => picked(&columns, live.iter().collect())?,
             };
-            let column = |id: ColumnId| Some(ArrayRef::clone(&columns[child.position(id)?]));
+            let column = |id: ColumnId| {
+                let at = key.columns.iter().position(|known| *known == id)?;
+                Some(ArrayRef::clone(&columns[at]))
+            };
             let referring = Referring::new((child, key), parent.schema(), column)?;
             if let Some(row) = referring.first_orphan(&referring.holders(&parent)) {
                 return Err(referring.error(row, &parent.schema().name));
