@@ -308,24 +308,25 @@ fn unfit(error: DataFusionError) -> Error {
     Error::internal("a literal cannot travel").with_source(error)
 }
 
-/// Functions of numbers, on which no session's style of values has an effect.
-const STYLELESS: [&str; 2] = ["float_", "integer_"];
+/// Prefixes of the names of arithmetic functions, on which a session's style has no effect.
+const ARITHMETIC_PREFIXES: [&str; 2] = ["float_", "integer_"];
 
 /// True if a function is the same on all nodes, and depends on nothing but its arguments. Workers
-/// read and write values in the default style, so other functions stay here in sessions that have
-/// another one.
+/// read and write values in the default style, so the gateway evaluates all other functions of a
+/// session with another style.
 pub(crate) fn is_known_call(call: &ScalarFunctionExpr) -> bool {
     let name = call.fun().name();
-    let is_styleless = || STYLELESS.iter().any(|prefix| name.starts_with(prefix));
-    if style::current().is_some() && !is_styleless() {
+    let is_arithmetic = || ARITHMETIC_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
+    if style::current().is_some() && !is_arithmetic() {
         return false;
     }
-    let known = KNOWN.scalar_functions().get(call.fun().name());
+    let known = KNOWN.scalar_functions().get(name);
     known.is_some_and(|known| known.as_ref() == call.fun())
         && call.fun().signature().volatility == Volatility::Immutable
 }
 
-/// True if an aggregate function is the same on all nodes. Those of JSON write values as text.
+/// True if an aggregate function is the same on all nodes. Aggregates of JSON write values as text,
+/// so the gateway evaluates them in sessions with another style than the default one.
 pub(crate) fn is_known_aggregate(function: &AggregateUDF) -> bool {
     if style::current().is_some() && function.name().contains("json") {
         return false;

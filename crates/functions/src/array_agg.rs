@@ -1,5 +1,5 @@
-//! `array_agg`: DataFusion's own for groups and distinct values. Otherwise the values are
-//! concatenated in pieces.
+//! `array_agg`: DataFusion's own for many groups at once. Otherwise values are concatenated in
+//! pieces, and distinct values of most types are sorted (`distinct_values.rs`).
 
 mod cached_size;
 mod concat_arrays;

@@ -110,7 +110,7 @@ fn guarded(inner: Arc<ScalarUDF>, times: usize) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::from(SizeChecked { inner, times, kind: Kind::OfArguments }))
 }
 
-/// Arguments on which the size of a result depends.
+/// The arguments on which the size of a result and of the work on it depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Kind {
     OfArguments,

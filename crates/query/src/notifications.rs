@@ -4,8 +4,9 @@
 //! then the messages, of which equal ones are sent once. A message is put into the inbox of each
 //! session that listens to its channel. It is not durable, and does not leave the process.
 //!
-//! Invariants: a session that does not read its inbox slows nobody down and uses bounded memory.
-//! No message is dropped silently: a full inbox is closed, and its connection ends with an error.
+//! Invariants: a session that does not read its inbox slows no other session down, and uses bounded
+//! memory. No message is dropped silently: a full inbox is closed, and its connection ends with an
+//! error.
 
 mod inbox;
 mod pending;

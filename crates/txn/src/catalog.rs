@@ -86,8 +86,8 @@ pub struct Catalog {
     // Databases written before indexes existed have none.
     #[serde(default)]
     indexes: Arc<IndexNames>,
-    // Databases written before foreign keys existed have none.
-    #[serde(default, skip_serializing_if = "is_empty")]
+    // Catalogs without foreign keys are written as before foreign keys existed.
+    #[serde(default, skip_serializing_if = "has_no_references")]
     references: Arc<References>,
     /// Greater than the id of every table that ever existed.
     next_table_id: u32,
@@ -104,18 +104,19 @@ pub struct Catalog {
     comments: Arc<Comments>,
 }
 
+fn has_no_references(references: &Arc<References>) -> bool {
+    references.is_empty()
+}
+
 fn has_no_comments(comments: &Arc<Comments>) -> bool {
     comments.is_empty()
 }
 
-/// The state of objects that is found by their names.
+/// Access lists and comments, which are stored by the names of their objects. An object that is
+/// replaced or renamed keeps them.
 struct Attached {
     access: Arc<AccessLists>,
     comments: Arc<Comments>,
-}
-
-fn is_empty(references: &Arc<References>) -> bool {
-    references.is_empty()
 }
 
 impl Default for Catalog {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::cast;
+use arrow::record_batch::RecordBatch;
 use thalweg_store::{ClosedChunk, Table, TableState, arrow_schema, arrow_type, key_text};
 use thalweg_types::{
     ColumnId, Error, ForeignKey, Lsn, Result, RowId, SqlState, TableId, TableSchema,
@@ -28,13 +29,15 @@ pub(crate) use keyed::apply_checked;
 /// Number of keys in each of the two generations of [`RecentReferences`].
 const KEYS_MAX: usize = 65_536;
 
-/// The last group that referred to each key. Keys are known by their hashes: two keys with the same
-/// hash cost a conflict and no correctness. Memory is bounded: the older half is forgotten from
-/// time to time, and any key may then have been referred to before the last forgotten group.
+/// The last group that referred to each key. Keys are stored as hashes: two keys with the same hash
+/// may conflict needlessly, and no conflict is missed. Memory is bounded: the older generation is
+/// dropped once the recent one is full. A key without an entry counts as referred to by the last
+/// group of the dropped entries.
 #[derive(Default)]
 pub(crate) struct RecentReferences {
     recent: HashMap<(TableId, u32), Lsn>,
     older: HashMap<(TableId, u32), Lsn>,
+    /// The last group of the dropped entries.
     floor: Lsn,
     /// A deliberate bug for tests: commits are not checked.
     pub(crate) skips_checks: bool,
@@ -56,7 +59,7 @@ impl RecentReferences {
         found.copied().unwrap_or(self.floor).max(self.floor)
     }
 
-    /// Forgets groups that the log has refused: the next groups get their numbers.
+    /// Lowers the entries of groups that the log has refused: later groups reuse their numbers.
     pub(crate) fn roll_back_to(&mut self, lsn: Lsn) {
         self.recent.values_mut().chain(self.older.values_mut()).for_each(|at| *at = lsn.min(*at));
         self.floor = self.floor.min(lsn);
@@ -73,7 +76,7 @@ pub(crate) struct Referring {
     /// The values in the order and the types of the referenced key.
     pub(crate) columns: Vec<ArrayRef>,
     /// The values in the order and the types of the foreign key.
-    given: Vec<ArrayRef>,
+    child_columns: Vec<ArrayRef>,
 }
 
 impl Referring {
@@ -89,7 +92,7 @@ impl Referring {
         let ordered = InKeyOrder::of(foreign_key, parent);
         let ordered = ordered.ok_or_else(|| altered_meanwhile(&parent.name))?;
         let missing = || Error::internal("a row lacks a column of its foreign key");
-        let given: Option<Vec<ArrayRef>> =
+        let child_columns: Option<Vec<ArrayRef>> =
             foreign_key.columns.iter().map(|id| column(*id)).collect();
         let columns = ordered.columns.iter().zip(&ordered.key.columns).map(|(id, of)| {
             let position = parent.position(*of).ok_or_else(missing)?;
@@ -102,13 +105,13 @@ impl Referring {
             parent: parent.id,
             number: ordered.number,
             columns: columns.collect::<Result<_>>()?,
-            given: given.ok_or_else(missing)?,
+            child_columns: child_columns.ok_or_else(missing)?,
         })
     }
 
     /// True if a row refers to a key: none of its values is NULL.
     pub(crate) fn refers(&self, row: usize) -> bool {
-        self.given.iter().all(|column| column.is_valid(row))
+        self.child_columns.iter().all(|column| column.is_valid(row))
     }
 
     pub(crate) fn foreign_key(&self) -> &ForeignKey {
@@ -127,7 +130,7 @@ impl Referring {
     }
 
     fn rows(&self) -> usize {
-        self.given.first().map_or(0, |column| column.len())
+        self.child_columns.first().map_or(0, |column| column.len())
     }
 
     /// The first row whose key has no holder.
@@ -139,7 +142,7 @@ impl Referring {
     pub(crate) fn error(&self, row: usize, parent: &str) -> Error {
         let positions = self.foreign_key.columns.iter().filter_map(|id| self.child.position(*id));
         let positions: Vec<usize> = positions.collect();
-        let key = key_text(&self.child, &positions, &self.given, row);
+        let key = key_text(&self.child, &positions, &self.child_columns, row);
         let (table, name) = (&self.child.name, &self.foreign_key.name);
         let message = format!(
             "insert or update on table \"{table}\" violates foreign key constraint \"{name}\""
@@ -150,8 +153,8 @@ impl Referring {
     }
 }
 
-/// A column in another type of the same family. A value that the type cannot have becomes NULL: no
-/// row has it.
+/// A column converted to another type of the same family. A value that the type cannot have becomes
+/// NULL, since no row of that type has the value.
 ///
 /// # Errors
 /// Only internal errors: the types were compared when the constraint was made.
@@ -182,6 +185,21 @@ pub fn still_referenced(
     Error::new(SqlState::FOREIGN_KEY_VIOLATION, message)
         .with_detail(format!("Key {key} is still referenced from table \"{child_name}\"."))
         .with_constraint(child, name)
+}
+
+/// The new rows of a group as a batch. `None` if they do not fit the table's columns, which is
+/// reported when the group is applied.
+fn fitting_batch(rows: &NewRows, schema: &TableSchema) -> Option<RecordBatch> {
+    let of_chunk = |chunk: &ClosedChunk| {
+        let fits = chunk.column_count() == schema.columns.len();
+        fits.then(|| chunk.batch(&arrow_schema(schema)))
+    };
+    let batch = match rows {
+        NewRows::Batch { rows, .. } => Some(rows.clone()),
+        NewRows::Chunk { chunk, .. } => of_chunk(chunk),
+        NewRows::Staged(staged) => of_chunk(staged.chunk()),
+    };
+    batch.filter(|batch| batch.num_columns() == schema.columns.len())
 }
 
 /// Referenced keys of rows that a group kills.
@@ -330,19 +348,7 @@ impl TransactionStage {
         if child.foreign_keys.is_empty() {
             return Ok(Vec::new());
         }
-        let of_chunk = |chunk: &ClosedChunk| {
-            let fits = chunk.column_count() == child.columns.len();
-            fits.then(|| chunk.batch(&arrow_schema(child)))
-        };
-        let batch = match rows {
-            NewRows::Batch { rows, .. } => Some(rows.clone()),
-            NewRows::Chunk { chunk, .. } => of_chunk(chunk),
-            NewRows::Staged(staged) => of_chunk(staged.chunk()),
-        };
-        // Rows that do not fit are reported when the group is applied.
-        let fits =
-            |batch: &arrow::record_batch::RecordBatch| batch.num_columns() == child.columns.len();
-        let Some(batch) = batch.filter(fits) else { return Ok(Vec::new()) };
+        let Some(batch) = fitting_batch(rows, child) else { return Ok(Vec::new()) };
         let column = |id: ColumnId| Some(Arc::clone(batch.column(child.position(id)?)));
         let mut referring = Vec::with_capacity(child.foreign_keys.len());
         for foreign_key in &child.foreign_keys {

@@ -3,7 +3,8 @@
 //! The transaction stage owns the table. It takes a lock between two groups, so that no group can
 //! change a row between the check of the row and the lock. A group that changes a locked row waits
 //! in the stage until the lock is released (`lock_stage.rs`). Keys of rows that a block has added
-//! are locked as well, so that another transaction that adds the same key waits for the block.
+//! are locked as well, so that another transaction that adds the same key waits for the block. Keys
+//! to which foreign keys refer have shared locks besides (`foreign_keys/locks.rs`).
 //!
 //! Locks are not logged. They decide who waits; the commit still checks that each row that it
 //! changes is alive.
@@ -116,6 +117,7 @@ pub(crate) type KeyHash = (u32, u32);
 #[derive(Default)]
 struct LockedTable {
     rows: HashMap<RowId, Vec<(LockOwner, RowLock)>>,
+    /// The owner that has added or removed a key.
     keys: HashMap<KeyHash, LockOwner>,
     /// Owners whose new rows refer to a key.
     references: HashMap<KeyHash, Vec<LockOwner>>,
@@ -179,7 +181,7 @@ impl RowLocks {
         other.map(|(holder, _)| *holder)
     }
 
-    /// Another owner that has added a row with a key of this hash.
+    /// Another owner that has added or removed a key of this hash, or has locked the whole table.
     pub(crate) fn other_on_key(
         &self,
         owner: Option<LockOwner>,

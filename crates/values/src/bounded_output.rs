@@ -235,8 +235,8 @@ pub fn allow_together(bytes: usize) -> Result<()> {
     check_column(bytes)
 }
 
-/// Checks that a function may read the longest of some texts, for which it takes so many bytes for
-/// each of the text's.
+/// Checks that a function may read the longest of some texts, with `times` bytes of memory for each
+/// byte of the text.
 ///
 /// # Errors
 /// If the statement has too little memory.

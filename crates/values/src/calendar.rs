@@ -192,8 +192,8 @@ impl ClockWord<'_> {
         }
     }
 
-    /// The day and time that the word means at the moment `now`, in microseconds since 1970 in UTC,
-    /// by the clocks of the session's zone.
+    /// The day and time that the word means by the clocks of the session's zone. `now` is the
+    /// present moment in microseconds since 1970 in UTC.
     pub fn at(self, now: i64) -> Result<Moment, Refusal> {
         let offset = session_zone().offset_at_utc(now);
         let local = now + offset * MICROS_PER_SECOND;

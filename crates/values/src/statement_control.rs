@@ -42,7 +42,7 @@ pub struct StatementControl {
     memory: StatementMemory,
     /// The work that this is a part of: stopping it stops this one as well.
     outer: Option<Arc<StatementControl>>,
-    /// How the statement's session reads and writes values; `None` for the default style.
+    /// The style in which the statement's session reads and writes values; `None` for the default.
     style: Option<Arc<SessionStyle>>,
 }
 

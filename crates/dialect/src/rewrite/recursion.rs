@@ -1,11 +1,11 @@
-//! `WITH RECURSIVE` queries: what the planner drops is refused, and marks show the types of the
-//! recursive part.
+//! `WITH RECURSIVE` queries: refuses clauses that the planner ignores, and marks the expressions of
+//! the recursive part, so that their types are known later.
 //!
-//! DataFusion casts the columns of the recursive part to the types of the first one, and leaves out
+//! DataFusion casts the columns of the recursive part to the types of the first one, and ignores
 //! ORDER BY and LIMIT of the query. PostgreSQL refuses both. A cast that DataFusion adds looks like
-//! one that is written out, so the written expressions of the recursive part stand in calls that do
-//! nothing and are gone once the plan is optimised. The pass over unions looks for casts of such
-//! calls (`analyze/unions.rs`). No upstream issue found.
+//! one that is written out. Therefore each written expression of the recursive part is put into a
+//! call that does nothing and is gone once the plan is optimised. The pass over unions looks for
+//! casts of such calls (`analyze/recursive_types.rs`). No upstream issue found.
 
 use std::ops::ControlFlow;
 
@@ -83,7 +83,8 @@ fn items(select: &mut Select) -> impl Iterator<Item = &mut Expr> {
     })
 }
 
-/// Gives a number with a point room for all digits before the point: each step may need more.
+/// Casts a number with a point to the greatest precision: each step may need more digits before the
+/// point.
 fn widen(item: &mut Expr) {
     let Expr::Value(value) = &*item else { return };
     let Value::Number(digits, _) = &value.value else { return };

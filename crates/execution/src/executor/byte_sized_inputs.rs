@@ -2,10 +2,10 @@
 //! values of them.
 //!
 //! An aggregate evaluates its arguments, and a filter its condition, for all rows of a batch at
-//! once. Where these call functions of any length ([`makes_values`]), a projection below the
-//! operator evaluates them piece by piece instead ([`super::byte_sized`]). A filter, which gathers
-//! small batches into larger ones, gathers fewer rows under a small limit if they have values of
-//! any length.
+//! once. Where these call functions with results of any length ([`makes_values`]), a projection
+//! below the operator evaluates them piece by piece instead ([`super::byte_sized`]). A filter
+//! gathers small batches into larger ones. Under a small limit it gathers fewer rows if they have
+//! values of any length.
 
 use std::sync::Arc;
 

@@ -50,7 +50,7 @@ type Window = Arc<dyn WindowExpr>;
 /// Frames of at most so many rows stay with DataFusion, which does not gather whole partitions.
 const SHORT_FRAME_ROWS: u64 = 4096;
 
-/// Partitions are held as batches, concatenated, and as items.
+/// Number of copies of a partition's rows in memory: as batches or concatenated, and as items.
 const TIMES_HELD: usize = 2;
 
 /// A window without its `array_agg`s, and this operator above it; `None` if it has none.
@@ -283,7 +283,7 @@ impl Arrays {
 
     fn hold(&mut self, rows: RecordBatch) -> Result<()> {
         if rows.num_rows() > 0 {
-            let bytes = TIMES_HELD * (own_bytes(&rows) + text_bytes([&rows]));
+            let bytes = bytes_held(&rows);
             self.reservation.try_grow(bytes)?;
             self.held_bytes += bytes;
             self.held.push(rows);
@@ -321,11 +321,7 @@ impl Arrays {
             self.partitions = None;
             let held = std::mem::take(&mut self.held_bytes);
             // Rows behind these partitions are held already.
-            self.held_bytes = self
-                .held
-                .iter()
-                .map(|rows| TIMES_HELD * (own_bytes(rows) + text_bytes([rows])))
-                .sum();
+            self.held_bytes = self.held.iter().map(bytes_held).sum();
             self.reservation.shrink(held.saturating_sub(self.held_bytes));
             return Ok(None);
         }
@@ -381,6 +377,11 @@ impl Partitions {
         let items = make_array(copied.freeze());
         Ok(Arc::new(ListArray::try_new(Arc::clone(item), offsets, items, Some(nulls))?))
     }
+}
+
+/// Bytes of the rows of a partition, with all copies.
+fn bytes_held(rows: &RecordBatch) -> usize {
+    TIMES_HELD * (own_bytes(rows) + text_bytes([rows]))
 }
 
 /// Bytes that an item takes in an array: texts share the memory of the items.

@@ -20,7 +20,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<SessionStyle>>> = const { RefCell::new(None) };
 }
 
-/// How a session reads and writes values.
+/// The form in which a session reads values from text and writes them as text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionStyle {
     pub zone: Zone,
@@ -94,7 +94,7 @@ impl SessionStyle {
         let has_default_zone = self.zone == Zone::UTC || (self.zone.is_utc() && !names_zones);
         let others = SessionStyle {
             zone: Zone::UTC,
-            extra_float_digits: self.extra_float_digits.clamp(i8::MIN, 1),
+            extra_float_digits: self.extra_float_digits.min(1),
             ..self.clone()
         };
         let is_default = has_default_zone && others == SessionStyle::default();

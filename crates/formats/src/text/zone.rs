@@ -26,7 +26,7 @@ const MICROS_PER_DAY: i64 = SECONDS_PER_DAY * MICROS_PER_SECOND;
 /// the years before.
 const RULES_END_YEAR: i64 = 2_100;
 
-/// Rules repeat after so many years, unless a year is missing among the leap years.
+/// The calendar repeats after this number of years, unless a leap year is left out.
 const CALENDAR_CYCLE_YEARS: i64 = 28;
 
 /// The earliest moment, in seconds since 1970, for which the zone database is asked. Clocks showed
@@ -289,7 +289,7 @@ fn place(name: &str) -> Option<Tz> {
     places.get(&name.to_ascii_lowercase()).copied()
 }
 
-/// The moment, or one for which the zone database has rules and at which the same ones hold.
+/// A moment for which the zone database has rules: the given one, or else one under the same rules.
 fn moment_with_rules(micros: i64) -> NaiveDateTime {
     let seconds = micros.div_euclid(MICROS_PER_SECOND).max(EARLIEST_SECONDS);
     let (year, _, _) = civil_from_days(seconds.div_euclid(SECONDS_PER_DAY));
@@ -300,7 +300,8 @@ fn moment_with_rules(micros: i64) -> NaiveDateTime {
     DateTime::from_timestamp(seconds, 0).unwrap_or_default().naive_utc()
 }
 
-/// Days from the beginning of an equal year, which has rules, to the beginning of this one.
+/// Days to the beginning of a year from the beginning of an equal one for which there are rules.
+/// Equal years have the same weekdays and leap days.
 fn later_by(year: i64) -> i64 {
     let first_day = |year| days_from_civil(year, 1, 1);
     let equal = |other: &i64| {

@@ -19,7 +19,7 @@ thread_local! {
     static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
 }
 
-/// Items of one or more partitions, and the ranges of them that were asked for.
+/// Items of one or more partitions, and the range of them that belongs to each evaluated frame.
 #[derive(Debug, Default)]
 struct Recording {
     items: GroupValues,

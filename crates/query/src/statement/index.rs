@@ -228,9 +228,11 @@ fn default_name(catalog: &Catalog, table: &TableSchema, columns: &[ColumnId]) ->
 }
 
 /// Drops one index.
+/// With `cascade`, foreign keys that refer to it are dropped as well, and a notice is returned.
 ///
 /// # Errors
-/// If there is none of the name (`42704`), or it belongs to a constraint.
+/// If there is none of the name (`42704`), it belongs to a constraint, or without `cascade`, a
+/// foreign key refers to it.
 pub(super) fn drop(
     execution: &Execution<'_>,
     name: &QualifiedName,

@@ -69,7 +69,7 @@ pub(super) async fn finish(execution: &Execution<'_>, before: &Before) -> Result
     })
 }
 
-/// The actions for rows that were removed from one table.
+/// Carries out the actions for rows that were removed from one table.
 async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<()> {
     let catalog = execution.names.catalog();
     let Some(parent) = catalog.table(removed.table) else { return Ok(()) };

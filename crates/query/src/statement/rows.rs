@@ -213,7 +213,7 @@ pub(super) fn compile(
     let simplifier = ExprSimplifier::new(context);
     let expression = simplifier
         .coerce(expression, schema)
-        .and_then(|expression| stored_moments::read(expression, schema))
+        .and_then(stored_moments::read)
         .and_then(|expression| in_session_zone(expression, schema))
         .and_then(|expression| simplifier.simplify(expression))
         .and_then(|expression| guarded_expression(expression, schema))

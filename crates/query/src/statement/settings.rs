@@ -40,7 +40,7 @@ pub(crate) struct Settings {
     query_memory: usize,
     /// The setting `search_path`; `None` for the initial one.
     search_path: Option<Arc<str>>,
-    /// How values are read from text and written as text; `None` for the default style.
+    /// The style in which values are read from text and written as text; `None` for the default.
     style: Option<Arc<SessionStyle>>,
     /// The values of settings of a definition that were set, by their keys, as
     /// [`values::read`] returns them. Values with a field of their own are not among them.
@@ -136,7 +136,7 @@ impl Settings {
         self.search_path.as_ref()
     }
 
-    /// How values are read from text and written as text; `None` for the default style.
+    /// The style in which values are read from text and written as text; `None` for the default.
     pub(crate) fn style(&self) -> Option<&Arc<SessionStyle>> {
         self.style.as_ref()
     }
@@ -347,7 +347,7 @@ impl Settings {
                     self.search_path = (!is_initial).then(|| value.as_str().into());
                 }
                 Arc::make_mut(&mut self.stored).insert(key, value);
-                if styles::is_one(key) {
+                if styles::is_style_setting(key) {
                     self.style = styles::of(self);
                 }
             }

@@ -5,8 +5,8 @@
 
 use std::ops::ControlFlow;
 
+use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::{Expr as PlanExpr, Literal as _};
 use datafusion::scalar::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
@@ -25,8 +25,8 @@ pub(super) fn with_zone(text: &str) -> Option<String> {
     })
 }
 
-/// The moments of an expression's literals, as values.
-pub(super) fn read(expression: PlanExpr, _: &DFSchema) -> PlanResult<PlanExpr> {
+/// The expression with values in place of literals that are cast to moments. They are read in UTC.
+pub(super) fn read(expression: PlanExpr) -> PlanResult<PlanExpr> {
     let moment = arrow_type(&DataType::Timestamptz);
     let read = expression.transform_up(|expression| {
         let PlanExpr::Cast(cast) = &expression else { return Ok(Transformed::no(expression)) };
@@ -45,7 +45,7 @@ pub(super) fn read(expression: PlanExpr, _: &DFSchema) -> PlanResult<PlanExpr> {
     read.map(|transformed| transformed.data)
 }
 
-/// Refuses a definition that the session reads otherwise than later writers will.
+/// Refuses a definition whose literals the session reads differently from later writers.
 ///
 /// # Errors
 /// 0A000 if a literal is a moment without a zone and the session is not in UTC.

@@ -8,7 +8,7 @@ use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSch
 use super::view::BoundSource;
 use super::{Catalog, Object, Securable, View, table_is_gone};
 
-/// An object that others may depend on, or a foreign key.
+/// An object that others may depend on, or a foreign key, which depends on others.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Referenced {
     Table(TableId),
@@ -213,7 +213,7 @@ impl Catalog {
     }
 
     /// # Errors
-    /// If a view depends on one of the objects.
+    /// If a view or a foreign key depends on one of the objects.
     pub(super) fn refuse_dependents(&self, objects: &[Referenced]) -> Result<()> {
         cannot_drop(self, objects, &self.dependencies(&self.with_dependents(objects)))
     }
@@ -255,7 +255,7 @@ impl Catalog {
     }
 
     /// # Errors
-    /// If a table's new schema lacks a column that a view uses.
+    /// If a table's new schema lacks a column that a view or a foreign key uses.
     pub(super) fn refuse_lost_columns(&self, from: &TableSchema, to: &TableSchema) -> Result<()> {
         let is_lost = |column: &&Column| to.position(column.id).is_none();
         for lost in from.columns.iter().filter(is_lost) {

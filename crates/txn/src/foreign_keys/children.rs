@@ -10,7 +10,7 @@ use thalweg_types::{ColumnId, Error, Index, Result, RowId};
 
 use super::as_type;
 
-/// For more keys than this, the rows are scanned once instead of one search in an index for each.
+/// Maximum number of keys that are searched one by one in an index. One scan finds more keys.
 const SEARCHES_MAX: usize = 4_096;
 
 /// The live rows with given values in some columns, each with the position of its values. `columns`
@@ -37,9 +37,9 @@ pub fn find_children(
     if valid.is_empty() || positions.len() != columns.len() {
         return Ok(Vec::new());
     }
-    let place_of = |id: &ColumnId| columns.iter().position(|column| column == id);
+    let offset_of = |id: &ColumnId| columns.iter().position(|column| column == id);
     if let Some((_, key)) = schema.key_of_columns(columns) {
-        let ordered = key.columns.iter().filter_map(place_of).map(|at| ArrayRef::clone(&keys[at]));
+        let ordered = key.columns.iter().filter_map(offset_of).map(|at| ArrayRef::clone(&keys[at]));
         let holders = state.probe(key, &ordered.collect::<Vec<_>>());
         let found = holders.into_iter().enumerate();
         return Ok(found.filter_map(|(row, holder)| Some((holder?, row))).collect());
@@ -50,7 +50,7 @@ pub fn find_children(
     };
     match schema.indexes.iter().find(leads) {
         Some(index) if valid.len() <= SEARCHES_MAX => {
-            let order = index.key.columns[..columns.len()].iter().filter_map(place_of);
+            let order = index.key.columns[..columns.len()].iter().filter_map(offset_of);
             let keys: Vec<ArrayRef> = order.map(|at| ArrayRef::clone(&keys[at])).collect();
             Ok(search(state, index, &keys, &valid))
         }
@@ -72,13 +72,15 @@ fn search(
             let equal = keys.iter().map(|key| key.slice(*row, 1)).collect();
             let range = KeyRange { equal, from: Bound::Unbounded, to: Bound::Unbounded };
             let hits = chunk.find(index, &positions, &range);
-            let places = chunk.places(std::slice::from_ref(&hits)).into_iter();
-            found.extend(places.map(|place| (RowId::new(chunk.number(), u32::from(place)), *row)));
+            let offsets = chunk.places(std::slice::from_ref(&hits)).into_iter();
+            let row_id = |offset: u16| RowId::new(chunk.number(), u32::from(offset));
+            found.extend(offsets.map(|offset| (row_id(offset), *row)));
         }
     }
     found
 }
 
+/// Finds rows by a scan of the whole table.
 fn scan(
     state: &TableState,
     positions: &[usize],
@@ -96,13 +98,13 @@ fn scan(
         let columns = chunk.columns(positions);
         let live = chunk.live_mask();
         let rows = converter.convert_columns(&columns).map_err(compared)?;
-        for place in 0..chunk.rows() {
-            if live.as_ref().is_some_and(|live| !live.value(place)) {
+        for offset in 0..chunk.rows() {
+            if live.as_ref().is_some_and(|live| !live.value(offset)) {
                 continue;
             }
-            // A row with a NULL differs from all keys, of which none has one.
-            if let Some(row) = sought.get(rows.row(place).data()) {
-                found.push((RowId::new(chunk.number(), place as u32), *row));
+            // No key has a NULL, so a row with a NULL matches none.
+            if let Some(row) = sought.get(rows.row(offset).data()) {
+                found.push((RowId::new(chunk.number(), offset as u32), *row));
             }
         }
     }

@@ -9,8 +9,8 @@ use crate::catalog::table_is_gone;
 use crate::keyed::{KeyedChange, KeyedRows, Outcome};
 use crate::transaction_stage::TransactionStage;
 
-/// Applies the first `count` rows by `apply`, except those that refer to a key that does not exist.
-/// With `stop`, the first of these ends the rows.
+/// Passes the first `count` rows to `apply`, except rows that refer to a key that does not exist.
+/// With `stop`, only the rows before the first such row are applied.
 ///
 /// # Errors
 /// Errors of `apply`; if the change is not supported because of a foreign key.
@@ -30,15 +30,15 @@ pub(crate) fn apply_checked(
         return apply(stage, rows, count);
     }
     let mut orphans: Vec<(usize, Error)> = Vec::new();
-    for one in &referring {
-        let parent = &stage.tables.get(&one.parent).ok_or_else(table_is_gone)?.table;
-        let holders = parent.key_holders(one.number, &one.columns)?;
-        let is_orphan = |row: &usize| one.refers(*row) && holders[*row].is_none();
+    for keys in &referring {
+        let parent = &stage.tables.get(&keys.parent).ok_or_else(table_is_gone)?.table;
+        let holders = parent.key_holders(keys.number, &keys.columns)?;
+        let is_orphan = |row: &usize| keys.refers(*row) && holders[*row].is_none();
         let name = &parent.schema().name;
-        orphans.extend((0..count).filter(is_orphan).map(|row| (row, one.error(row, name))));
+        orphans.extend((0..count).filter(is_orphan).map(|row| (row, keys.error(row, name))));
     }
     let lsn = stage.lsn.next();
-    referring.iter().for_each(|one| stage.note_references(one, lsn));
+    referring.iter().for_each(|keys| stage.note_references(keys, lsn));
     orphans.sort_by_key(|(row, _)| *row);
     orphans.dedup_by_key(|(row, _)| *row);
     let Some((first, _)) = orphans.first() else { return apply(stage, rows, count) };
@@ -50,19 +50,21 @@ pub(crate) fn apply_checked(
         }
         return Ok((written, refused));
     }
-    let is_kept = |row: &usize| orphans.binary_search_by_key(row, |(row, _)| *row).is_err();
-    let kept: Vec<usize> = (0..count).filter(is_kept).collect();
-    let (written, refused) = apply(stage, &picked(rows, &kept)?, kept.len())?;
+    let has_parents = |row: &usize| orphans.binary_search_by_key(row, |(row, _)| *row).is_err();
+    let valid: Vec<usize> = (0..count).filter(has_parents).collect();
+    let (written, refused) = apply(stage, &picked(rows, &valid)?, valid.len())?;
     let mut refused: Vec<(usize, Error)> =
-        refused.into_iter().map(|(row, error)| (kept[row], error)).collect();
+        refused.into_iter().map(|(row, error)| (valid[row], error)).collect();
     refused.extend(orphans);
     refused.sort_by_key(|(row, _)| *row);
     Ok((written, refused))
 }
 
-/// # Errors
-/// If the change may remove a key that foreign keys refer to. The stage does not search for
+/// Refuses changes that may remove a key that foreign keys refer to: the stage does not search for
 /// referring rows, since that may take long.
+///
+/// # Errors
+/// If the change may remove such a key.
 fn refuse_removed_keys(stage: &TransactionStage, rows: &KeyedRows) -> Result<()> {
     if !stage.catalog.is_referenced(rows.table) {
         return Ok(());
@@ -96,7 +98,7 @@ fn refuse_removed_keys(stage: &TransactionStage, rows: &KeyedRows) -> Result<()>
 }
 
 impl TransactionStage {
-    /// The keys that rows refer to which are written by key.
+    /// The keys that rows of the record API refer to.
     ///
     /// # Errors
     /// If only a part of a foreign key is written, or it refers to the same table.
@@ -107,7 +109,7 @@ impl TransactionStage {
             return Ok(referring);
         }
         for foreign_key in &child.foreign_keys {
-            let place = |position: usize| match &rows.change {
+            let offset_in_rows = |position: usize| match &rows.change {
                 KeyedChange::Patch(patch) => patch.columns.iter().position(|at| *at == position),
                 _ => Some(position),
             };
@@ -132,8 +134,8 @@ impl TransactionStage {
                 .with_hint("Use SQL, or write all columns of the foreign key."));
             }
             let column = |id: ColumnId| {
-                let place = place(child.position(id)?)?;
-                (place < rows.rows.num_columns()).then(|| ArrayRef::clone(rows.rows.column(place)))
+                let at = offset_in_rows(child.position(id)?)?;
+                (at < rows.rows.num_columns()).then(|| ArrayRef::clone(rows.rows.column(at)))
             };
             let parent = self.catalog.table(foreign_key.parent).ok_or_else(table_is_gone)?;
             referring.push(Referring::new((child, foreign_key), &parent.schema, column)?);
@@ -142,8 +144,9 @@ impl TransactionStage {
     }
 }
 
-fn picked(rows: &KeyedRows, kept: &[usize]) -> Result<KeyedRows> {
-    let indices = UInt32Array::from_iter_values(kept.iter().map(|row| *row as u32));
+/// Some of the rows, by their positions.
+fn picked(rows: &KeyedRows, wanted: &[usize]) -> Result<KeyedRows> {
+    let indices = UInt32Array::from_iter_values(wanted.iter().map(|row| *row as u32));
     let batch = take_record_batch(&rows.rows, &indices)
         .map_err(|error| Error::internal("rows cannot be picked").with_source(error))?;
     let expected = rows.expected.as_ref();
@@ -152,7 +155,7 @@ fn picked(rows: &KeyedRows, kept: &[usize]) -> Result<KeyedRows> {
         version: rows.version,
         change: rows.change.clone(),
         rows: batch,
-        places: kept.iter().map(|row| rows.places[*row]).collect(),
-        expected: expected.map(|expected| kept.iter().map(|row| expected[*row]).collect()),
+        places: wanted.iter().map(|row| rows.places[*row]).collect(),
+        expected: expected.map(|expected| wanted.iter().map(|row| expected[*row]).collect()),
     })
 }

@@ -8,19 +8,19 @@ use std::collections::HashSet;
 
 use arrow::array::ArrayRef;
 use arrow::record_batch::RecordBatch;
-use thalweg_store::{ClosedChunk, Table, arrow_schema};
+use thalweg_store::Table;
 use thalweg_types::Result;
 
-use super::Killed;
+use super::{Killed, Referring, fitting_batch};
 use crate::keyed::KeyedRows;
 use crate::lock_stage::Attempt;
 use crate::row_locks::{KeyLocks, LockOwner, TableLocks};
 use crate::transaction::RowLock;
 use crate::transaction_stage::TransactionStage;
-use crate::write_set::{NewRows, TableChanges};
+use crate::write_set::TableChanges;
 
 impl TransactionStage {
-    /// `None` if all keys were locked.
+    /// Tries to take the locks on keys in `keys`. `None` if all keys were locked.
     pub(crate) fn try_lock_references(
         &mut self,
         owner: LockOwner,
@@ -70,7 +70,7 @@ impl TransactionStage {
             let by_reference = || {
                 changes.append.iter().find_map(|rows| {
                     let referring = self.referring(changes.table, rows).unwrap_or_default();
-                    referring.iter().find_map(|one| self.blocker_of_referring(owner, one))
+                    referring.iter().find_map(|keys| self.blocker_of_referring(owner, keys))
                 })
             };
             by_removal.or_else(by_reference)
@@ -88,21 +88,12 @@ impl TransactionStage {
         }
         let schema = self.tables.get(&killed.table)?.table.schema();
         let positions = schema.key_positions(schema.keys().nth(killed.number)?);
-        let of_chunk = |chunk: &ClosedChunk| {
-            (chunk.column_count() == schema.columns.len())
-                .then(|| chunk.batch(&arrow_schema(schema)))
-        };
-        let batch = |rows: &NewRows| match rows {
-            NewRows::Batch { rows, .. } => Some(rows.clone()),
-            NewRows::Chunk { chunk, .. } => of_chunk(chunk),
-            NewRows::Staged(staged) => of_chunk(staged.chunk()),
-        };
         let hashes = |rows: RecordBatch| {
             let columns = positions.iter().map(|at| ArrayRef::clone(rows.column(*at)));
             Table::key_hashes(&columns.collect::<Vec<_>>())
         };
-        let added: HashSet<u32> =
-            changes.append.iter().filter_map(batch).flat_map(hashes).collect();
+        let batches = changes.append.iter().filter_map(|rows| fitting_batch(rows, schema));
+        let added: HashSet<u32> = batches.flat_map(hashes).collect();
         let removed = Table::key_hashes(&killed.columns);
         let mut removed = removed.into_iter().filter(|hash| !added.contains(hash));
         removed.find_map(|hash| {
@@ -113,7 +104,7 @@ impl TransactionStage {
     fn blocker_of_referring(
         &self,
         owner: Option<LockOwner>,
-        referring: &super::Referring,
+        referring: &Referring,
     ) -> Option<LockOwner> {
         let parent = referring.parent();
         if !self.row_locks.has_table(parent) {
@@ -122,20 +113,21 @@ impl TransactionStage {
         let table = &self.tables.get(&parent)?.table;
         let holders = table.key_holders(referring.number, &referring.columns).ok()?;
         let hashes = Table::key_hashes(&referring.columns).into_iter().enumerate();
-        // A key that nobody has is reported at once: the owner that has locked it has added it.
+        // A key without a committed row is an error at once: if it is locked, a block has added it
+        // and not committed yet.
         let mut known = hashes.filter(|(row, _)| referring.refers(*row) && holders[*row].is_some());
         known.find_map(|(_, hash)| {
             self.row_locks.other_on_key(owner, parent, (referring.number as u32, hash))
         })
     }
 
-    /// An owner that keeps rows which are written by key from referring to a key.
+    /// An owner that keeps rows of the record API from referring to a key.
     pub(crate) fn blocker_of_keyed_references(&self, rows: &KeyedRows) -> Option<LockOwner> {
         if !self.catalog.has_foreign_keys() {
             return None;
         }
         // An error is reported when the rows are applied.
         let referring = self.referring_keyed(rows).unwrap_or_default();
-        referring.iter().find_map(|one| self.blocker_of_referring(None, one))
+        referring.iter().find_map(|keys| self.blocker_of_referring(None, keys))
     }
 }

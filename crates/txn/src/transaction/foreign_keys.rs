@@ -132,7 +132,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// The keys that rows refer to which were added to a table since a savepoint.
+    /// The keys that new rows of a table refer to: those added since a savepoint, or all.
     fn new_references(
         &mut self,
         id: TableId,
@@ -165,7 +165,7 @@ impl Transaction {
             for referring in self.new_references(id, Some(before))? {
                 let parent = self.state(referring.parent())?;
                 let holders = referring.holders(&parent);
-                // The transaction's own rows are locked, and nobody else knows them.
+                // Other transactions do not see the transaction's own rows, which need no lock.
                 let is_others = |row: usize| {
                     referring.refers(row)
                         && holders[row].is_some_and(|row| !TableState::is_private(row.chunk()))
@@ -206,7 +206,7 @@ impl Transaction {
         keys.filter(|key| seen.insert(key.number)).collect()
     }
 
-    /// `None` if no key is to be locked, or nobody else knows the table.
+    /// `None` if no key is to be locked, or no other transaction knows the table.
     fn locks_of_keys(&self, table: &TableSchema, keys: KeyLocks) -> Option<TableLocks> {
         let is_empty = keys.columns.first().is_none_or(|column| column.is_empty());
         let entry = self.snapshot.catalog().table(table.id).filter(|_| !is_empty)?;
@@ -231,7 +231,7 @@ fn picked(columns: &[ArrayRef], which: Vec<bool>) -> Result<Vec<ArrayRef>> {
     columns.iter().map(pick).collect()
 }
 
-/// Keys that rows were removed with, and that foreign keys of one constraint may refer to.
+/// The keys of removed rows, in the columns to which one foreign key refers.
 #[derive(Debug)]
 pub struct RemovedKeys {
     /// The values in the order of the foreign key's columns, none of which is NULL.
@@ -275,7 +275,7 @@ impl Removed {
     }
 }
 
-/// For each row, if the values of two lists of columns are the same.
+/// For each row, true if two lists of columns have the same values.
 fn same_rows(one: &[ArrayRef], other: &[ArrayRef]) -> Result<Vec<bool>> {
     let compared = |error| Error::internal("keys cannot be compared").with_source(error);
     let fields = one.iter().map(|column| SortField::new(column.data_type().clone()));
@@ -324,8 +324,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// Checks that no row refers to removed keys; with `may_return`, to those that no other row of
-    /// the table has now.
+    /// Checks that no row refers to removed keys. With `may_return`, keys that a row of the table
+    /// has again are left out.
     ///
     /// # Errors
     /// The first key that a row still refers to (`23503`).
@@ -339,8 +339,8 @@ impl Transaction {
         let parent = Arc::clone(state.schema());
         let mut old = removed.keys(key, &parent)?.old;
         if may_return && let Some(ordered) = InKeyOrder::of(key, &parent) {
-            let place = |id: &ColumnId| key.parent_columns.iter().position(|column| column == id);
-            let columns = ordered.key.columns.iter().filter_map(place);
+            let offset = |id: &ColumnId| key.parent_columns.iter().position(|column| column == id);
+            let columns = ordered.key.columns.iter().filter_map(offset);
             let columns: Vec<ArrayRef> = columns.map(|at| ArrayRef::clone(&old[at])).collect();
             let holders = state.probe(&ordered.key, &columns);
             old = picked(&old, holders.into_iter().map(|holder| holder.is_none()).collect())?;
@@ -360,14 +360,20 @@ impl Transaction {
         let catalog = Arc::clone(&self.changes.catalog);
         let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
         let parent = self.state(key.parent)?;
-        let all: Vec<usize> = (0..child.columns.len()).collect();
+        let positions: Option<Vec<usize>> =
+            key.columns.iter().map(|id| child.position(*id)).collect();
+        let positions =
+            positions.ok_or_else(|| Error::internal("a row lacks a column of its foreign key"))?;
         for chunk in self.state(id)?.chunks() {
-            let live = chunk.live_mask().map(|live| live.iter().collect::<Vec<bool>>());
-            let columns = match live {
-                None => chunk.columns(&all),
-                Some(live) => picked(&chunk.columns(&all), live)?,
+            let columns = chunk.columns(&positions);
+            let columns = match chunk.live_mask() {
+                None => columns,
+                Some(live) => picked(&columns, live.iter().collect())?,
             };
-            let column = |id: ColumnId| Some(ArrayRef::clone(&columns[child.position(id)?]));
+            let column = |id: ColumnId| {
+                let at = key.columns.iter().position(|known| *known == id)?;
+                Some(ArrayRef::clone(&columns[at]))
+            };
             let referring = Referring::new((child, key), parent.schema(), column)?;
             if let Some(row) = referring.first_orphan(&referring.holders(&parent)) {
                 return Err(referring.error(row, &parent.schema().name));

@@ -119,7 +119,7 @@ fn to_styled_text(array: &ArrayRef, style: &SessionStyle) -> Result<Option<Strin
     }))
 }
 
-/// The texts of a column, each written behind nothing.
+/// The texts of a column. `write` appends each value to an empty text.
 fn write_each(array: &dyn Array, write: impl Fn(usize, &mut String)) -> StringViewArray {
     let mut builder = StringViewBuilder::with_capacity(array.len());
     let mut text = String::new();
@@ -135,8 +135,8 @@ fn write_each(array: &dyn Array, write: impl Fn(usize, &mut String)) -> StringVi
     builder.finish()
 }
 
-/// Like [`write_each`], for values that may be long: together about so many bytes, for which the
-/// statement must have memory. A text that grows has up to twice its size.
+/// Like [`write_each`], for values that may be long. The statement must have memory for about
+/// `bytes` of text, twice: a growing text has up to twice its size.
 fn write_long(
     array: &dyn Array,
     bytes: usize,

@@ -84,7 +84,8 @@ fn of_defaults(objects: &Objects, table: &TableSchema, rows: &mut Rows) {
     }
 }
 
-/// The numbers in the calls of `nextval` and its like in a stored default.
+/// The numbers of the sequences that a stored default names in calls of `nextval`, `currval` and
+/// `setval`.
 fn numbers_of_calls(default: &str) -> impl Iterator<Item = i64> {
     const CALL: &str = "val(";
     default.match_indices(CALL).filter_map(|(at, _)| {

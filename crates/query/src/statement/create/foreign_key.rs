@@ -13,12 +13,12 @@ use super::super::{Execution, folded};
 use super::definition::free_name;
 use crate::statement::target::QualifiedName;
 
-/// Adds a foreign key to a table that has its columns and keys. `columns` are those of a constraint
-/// of a column.
+/// Adds a foreign key to a table that has its columns and keys. `column` is the column with which
+/// the constraint was written, if it was.
 ///
 /// # Errors
-/// If the referenced table has no such key (`42830`), types do not fit (`42804`), or the role may
-/// not refer to the table.
+/// If the referenced table has no such key (`42830`), types do not fit (`42804`), the role may not
+/// refer to the table, or the database has workers (`0A000`).
 pub(in crate::statement) fn add_foreign_key(
     schema: &mut TableSchema,
     execution: &Execution<'_>,
@@ -42,8 +42,8 @@ pub(in crate::statement) fn add_foreign_key(
         return Err(Error::new(SqlState::INVALID_FOREIGN_KEY, message));
     }
     let name = name(schema, given, &names)?;
-    for (column, of) in columns.iter().zip(&parent_columns) {
-        check_types(schema, &parent, &name, (*column, *of))?;
+    for (column, parent_column) in columns.iter().zip(&parent_columns) {
+        check_types(schema, &parent, &name, (*column, *parent_column))?;
     }
     let (deferrable, initially_deferred) = characteristics(constraint.characteristics.as_ref())?;
     schema.foreign_keys.push(ForeignKey {
@@ -139,27 +139,27 @@ fn check_types(
     child: &TableSchema,
     parent: &TableSchema,
     name: &str,
-    (column, of): (ColumnId, ColumnId),
+    (column, parent_column): (ColumnId, ColumnId),
 ) -> Result<()> {
     let found = |table: &TableSchema, id| {
         let column = table.columns.iter().find(|known| known.id == id);
         column.cloned().ok_or_else(|| Error::internal("a foreign key's column is missing"))
     };
-    let (column, of) = (found(child, column)?, found(parent, of)?);
-    match Comparison::of(&column.data_type, &of.data_type) {
+    let (column, parent_column) = (found(child, column)?, found(parent, parent_column)?);
+    match Comparison::of(&column.data_type, &parent_column.data_type) {
         Comparison::Same => Ok(()),
         Comparison::Unsupported => Err(Error::unsupported(format!(
             "a foreign key from {} to {}",
-            column.data_type, of.data_type
+            column.data_type, parent_column.data_type
         ))
         .with_hint("Give both columns the same type.")),
         Comparison::Incompatible => {
             let message = format!("foreign key constraint \"{name}\" cannot be implemented");
-            let (left, right) = (&column.name, &of.name);
+            let (left, right) = (&column.name, &parent_column.name);
             let detail = format!(
                 "Key columns \"{left}\" and \"{right}\" are of incompatible types: {} and {}.",
                 written(&column.data_type),
-                written(&of.data_type)
+                written(&parent_column.data_type)
             );
             Err(Error::new(SqlState::DATATYPE_MISMATCH, message).with_detail(detail))
         }
@@ -185,7 +185,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    fn of(column: &DataType, of: &DataType) -> Comparison {
+    fn of(column: &DataType, parent_column: &DataType) -> Comparison {
         use DataType::{
             Date, Decimal, Float4, Float8, Int2, Int4, Int8, Text, Timestamp, Timestamptz,
         };
@@ -194,7 +194,7 @@ impl Comparison {
             is_integer(data_type) || matches!(data_type, Decimal { .. } | Float4 | Float8)
         };
         let is_time = |data_type: &DataType| matches!(data_type, Date | Timestamp | Timestamptz);
-        match (column, of) {
+        match (column, parent_column) {
             (Text { .. }, Text { .. }) => Comparison::Same,
             (Decimal { scale, .. }, Decimal { scale: other, .. }) if scale == other => {
                 Comparison::Same
@@ -218,7 +218,7 @@ fn action(action: Option<Action>) -> ReferentialAction {
     }
 }
 
-/// Tells if a constraint is deferrable, and if it is deferred at first.
+/// Returns whether a constraint is deferrable, and whether it is deferred at first.
 fn characteristics(given: Option<&ConstraintCharacteristics>) -> Result<(bool, bool)> {
     let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = given else {
         return Ok((false, false));

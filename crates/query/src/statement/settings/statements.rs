@@ -79,8 +79,8 @@ pub(in crate::statement) fn set(execution: &mut Execution<'_>, set: &Set) -> Res
 }
 
 /// `SET CONSTRAINTS`: sets the time at which deferrable foreign keys are checked, until the end of
-/// the transaction. Those that are checked at once from now on are checked for its earlier
-/// statements.
+/// the transaction. Constraints that are no longer deferred are checked at once for all of its
+/// statements so far.
 fn constraints(execution: &Execution<'_>, parameter: &SetSessionParamGeneric) -> Result<Outcome> {
     let [kind, names @ ..] = parameter.names.as_slice() else {
         return Err(Error::unsupported("SET of this parameter"));

@@ -17,13 +17,13 @@ use super::values::{invalid, invalid_value};
 const KEYS: [&str; 5] =
     ["bytea_output", "datestyle", "extra_float_digits", "intervalstyle", "timezone"];
 
-/// The one date style that can be set.
+/// The only date style that can be set.
 const SUPPORTED_DATE_STYLE: &str = "ISO, MDY";
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// True for a setting that the style of a session depends on.
-pub(super) fn is_one(key: &str) -> bool {
+pub(super) fn is_style_setting(key: &str) -> bool {
     KEYS.contains(&key)
 }
 
