@@ -235,7 +235,7 @@ fn alter_column(
         if column.default.is_some() {
             return Err(wrong_state("already has a default value"));
         }
-        column.identity = Some(identity_of(generated_as.clone()));
+        column.identity = Some(identity_of(*generated_as));
         create(execution, &mut schema, id, clauses.clone())?;
         change_table(execution, schema)?;
         return Ok(outcome);
@@ -266,7 +266,7 @@ fn alter_column(
             IdentityChange::Generated(generated_as) => {
                 schema.columns[position].identity = Some(identity_of(generated_as));
             }
-            IdentityChange::Sequence(clause) => clauses.push(clause),
+            IdentityChange::Sequence(clause) => clauses.push(*clause),
             IdentityChange::Add(..) | IdentityChange::Drop(_) => {
                 return Err(Error::internal("these changes stand alone"));
             }
@@ -328,7 +328,7 @@ pub(super) fn restart(execution: &Execution<'_>, table: &TableSchema) -> Result<
         return Err(Error::unsupported("TRUNCATE with RESTART IDENTITY of an older table"));
     }
     for (namespace, name, sequence) in catalog.sequences() {
-        if !sequence.owned_by.is_some_and(|(owner, _)| owner == table.id) {
+        if sequence.owned_by.is_none_or(|(owner, _)| owner != table.id) {
             continue;
         }
         execution.names.rights().owns(&Securable::relation(namespace, name))?;
