@@ -30,7 +30,7 @@ pub enum IdentityChange {
     /// `SET GENERATED …`
     Generated(GeneratedAs),
     /// `SET option` and `RESTART`
-    Sequence(SequenceClause),
+    Sequence(Box<SequenceClause>),
     /// `DROP IDENTITY`, with true for `IF EXISTS`.
     Drop(bool),
 }
@@ -231,7 +231,7 @@ fn changes(parser: &mut Parser<'_>) -> Result<Vec<IdentityChange>, ParserError> 
         let is_set = parser.parse_keyword(Keyword::SET);
         match super::sequences::clause(parser)? {
             Some(clause) if is_set || matches!(clause, SequenceClause::Restart(_)) => {
-                changes.push(IdentityChange::Sequence(clause));
+                changes.push(IdentityChange::Sequence(Box::new(clause)));
             }
             None if !is_set && !changes.is_empty() => return Ok(changes),
             _ => {

@@ -74,7 +74,7 @@ pub fn maintenance(statement: &Statement) -> Option<OurResult<Maintenance>> {
     let Statement::Pragma { name, value: Some(value), .. } = statement else { return None };
     let is_marked = name.0.first()?.as_ident().is_some_and(|ident| *ident == Ident::new(""));
     let (true, Value::SingleQuotedString(text)) = (is_marked, &value.value) else { return None };
-    let parsed = parse_part(text, |parser| command(parser));
+    let parsed = parse_part(text, command);
     Some(parsed.and_then(|(parsed, options)| with_options(parsed, &options)))
 }
 

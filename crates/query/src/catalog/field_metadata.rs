@@ -12,8 +12,8 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Projection, Union};
 use thalweg_values::system_types::SystemType;
 
-/// The plan with metadata restored for subqueries and `CASE` expressions, and with one type for each
-/// column of a union.
+/// The plan with metadata restored for subqueries and `CASE` expressions, and with one type for
+/// each column of a union.
 pub(super) fn restore_field_metadata(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = with_numbers_of_unions(plan)?;
     let mut is_forgetful = false;
@@ -37,8 +37,8 @@ pub(super) fn restore_field_metadata(plan: LogicalPlan) -> Result<LogicalPlan> {
     remembered.map(|transformed| transformed.data)
 }
 
-/// A union of an `oid` and a `regclass` is an `oid`. DataFusion takes the metadata of the last input
-/// that has some.
+/// A union of an `oid` and a `regclass` is an `oid`. DataFusion takes the metadata of the last
+/// input that has some.
 fn with_numbers_of_unions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut is_mixed = false;
     plan.apply_with_subqueries(|node| {

@@ -301,7 +301,7 @@ fn change(
             IdentityChange::Generated(generated_as) => {
                 schema.columns[position].identity = Some(identity_of(generated_as));
             }
-            IdentityChange::Sequence(clause) => clauses.push(clause),
+            IdentityChange::Sequence(clause) => clauses.push(*clause),
             IdentityChange::Add(..) | IdentityChange::Drop(_) => {
                 return Err(Error::internal("these changes stand alone"));
             }
