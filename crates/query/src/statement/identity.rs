@@ -220,7 +220,7 @@ fn alter_column(
     let position = target.position(&folded(column))?;
     let schema = target.schema().as_ref().clone();
     if let [IdentityChange::Add(generated_as, clauses)] = changes.as_slice() {
-        add(execution, schema, position, identity_of(generated_as.clone()), clauses.clone())?;
+        add(execution, schema, position, identity_of(*generated_as), clauses.clone())?;
         return Ok(outcome);
     }
     if schema.columns[position].identity.is_none() {
@@ -363,7 +363,7 @@ pub(super) fn restart(execution: &Execution<'_>, table: &TableSchema) -> Result<
         return Err(Error::unsupported("TRUNCATE with RESTART IDENTITY of an older table"));
     }
     for (namespace, name, sequence) in catalog.sequences() {
-        if !sequence.owned_by.is_some_and(|(owner, _)| owner == table.id) {
+        if sequence.owned_by.is_none_or(|(owner, _)| owner != table.id) {
             continue;
         }
         execution.names.rights().owns(&Securable::relation(namespace, name))?;
