@@ -17,6 +17,7 @@ mod intervals;
 mod literal;
 mod maintenance;
 mod overriding;
+mod postgres_words;
 mod refuse;
 mod roles;
 mod row_locks;
@@ -195,7 +196,8 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     tokens.push(end);
     let tokens = literal::expand_table(literal::readable(transactions::without_abort(tokens)));
     let tokens = explain::known_formats(transactions::without_waiting(row_locks::known(tokens)));
-    let tokens = windows::named(intervals::spelled_out(fetch::as_limits(tokens)));
+    let tokens = fetch::as_limits(postgres_words::without(tokens));
+    let tokens = windows::named(intervals::spelled_out(tokens));
     let (tokens, overriding) = overriding::without_clause(tokens);
     let parsed = match first_of(&tokens) {
         Some(parsed) => parsed,

@@ -11,6 +11,7 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::DataType::Utf8View;
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields, Int32Type};
 use datafusion::common::{DFSchema, Result as PlanResult, ScalarValue};
+use datafusion::functions::expr_fn::substring;
 use datafusion::functions_nested::extract::array_element;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::planner::{
@@ -232,6 +233,11 @@ impl ExprPlanner for CatalogOperators {
         if let GetFieldAccess::ListIndex { key } = &mut access.field_access
             && let Ok((_, field)) = access.expr.to_field(schema)
         {
+            if SystemType::of(&field) == Some(SystemType::Name) {
+                // A name is an array of characters that counts from 0.
+                let from = key.as_ref().clone() + lit(1_i64);
+                return Ok(PlannerResult::Planned(substring(access.expr, from, lit(1_i64))));
+            }
             if SystemType::of(&field).is_some_and(SystemType::is_vector) {
                 **key = key.as_ref().clone() + lit(1_i64);
             } else if let ArrowType::List(_) = field.data_type() {

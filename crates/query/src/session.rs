@@ -260,9 +260,11 @@ impl Session {
         sql: &'a str,
         declared: &'a [Option<DataType>],
     ) -> BoxFuture<'a, Result<Prepared>> {
+        let carried_out = self.carry_out_setting_requests();
         in_style(self.style(), async {
             self.cancels.begin();
             let work = async {
+                carried_out?;
                 let _timer = self.statement_timer();
                 let parsed = self.parsed(sql).await?;
                 let prepared = self.describe(parsed, sql, declared).await?;
@@ -495,10 +497,16 @@ impl Session {
             }
             None => {
                 check_modes()?;
-                if self.must_look_at_locks(parsed) {
-                    return self.run_locking_alone(parsed, sql).await;
+                // The statement before is over, even if its rows were not read to their end.
+                self.publish_notifications();
+                let outcome = match self.must_look_at_locks(parsed) {
+                    true => self.run_locking_alone(parsed, sql).await?,
+                    false => self.run_alone(parsed, sql).await?,
+                };
+                if outcome.rows.is_none() {
+                    self.publish_notifications();
                 }
-                self.run_alone(parsed, sql).await
+                Ok(outcome)
             }
         }
     }

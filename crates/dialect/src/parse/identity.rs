@@ -2,8 +2,8 @@
 //!
 //! The parser requires the options of the sequence in one order and knows neither `SEQUENCE NAME`
 //! nor most of `ALTER COLUMN`. Here a column's option is returned as the tokens of its clause: see
-//! [`identity_option`]. `ALTER TABLE` is returned with options that hold the column and the clauses:
-//! see [`altered_identity`].
+//! [`identity_option`]. `ALTER TABLE` is returned with options that hold the column and the
+//! clauses: see [`altered_identity`].
 
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement as Tree;

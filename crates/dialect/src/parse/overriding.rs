@@ -101,6 +101,6 @@ mod tests {
         ] {
             assert_eq!(clause_of(sql), clause, "{sql}");
         }
-        assert!(parse_single("INSERT INTO t OVERRIDING VALUES (1)").is_err());
+        assert!(parse_single("INSERT INTO t (a) OVERRIDING VALUES (1)").is_err());
     }
 }

@@ -1,8 +1,9 @@
-//! `SELECT t.id, t.name … GROUP BY t.id`, where `id` is the primary key of `t`: the other columns of
-//! a row follow from its key, so that PostgreSQL takes them beside aggregates. They become keys of
-//! the groups, which stay the same groups.
+//! `SELECT t.id, t.name … GROUP BY t.id`, where `id` is the primary key of `t`: the other columns
+//! of a row follow from its key, so that PostgreSQL takes them beside aggregates. They become keys
+//! of the groups, which stay the same groups.
 //!
-//! DataFusion does so for tables that report their keys, and derives wrong facts from them elsewhere.
+//! DataFusion does so for tables that report their keys, and derives wrong facts from them in other
+//! places.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -72,13 +72,18 @@ impl Records {
         (self.rows, self.consumed, self.is_ended) = (0, 0, false);
     }
 
-    /// Takes the mark for the end of the data, a line of `\.` alone, if it comes next.
+    /// Takes the mark for the end of the data, a line of `\.` alone, if it comes next. `pg_restore`
+    /// sends empty lines behind it.
     ///
     /// # Errors
     /// If data follow it.
     pub fn take_end(&mut self, text: &[u8], is_last: bool) -> Result<bool, Stop> {
         let rest = &text[self.consumed..];
-        if matches!(rest, b"\\." | b"\\.\n" | b"\\.\r\n") && (is_last || rest.ends_with(b"\n")) {
+        let is_mark = |behind: &[u8]| {
+            let is_whole = if is_last { behind != b"\r" } else { behind.ends_with(b"\n") };
+            is_whole && behind.iter().all(|byte| matches!(byte, b'\n' | b'\r'))
+        };
+        if rest.strip_prefix(b"\\.").is_some_and(is_mark) {
             self.is_ended = true;
             self.consumed = text.len();
             return Ok(true);

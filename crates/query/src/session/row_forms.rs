@@ -39,6 +39,9 @@ impl Session {
         sql: &'a str,
         form: RowForm,
     ) -> BoxFuture<'a, Result<Outcome>> {
+        if let Err(error) = self.carry_out_setting_requests() {
+            return Box::pin(ready(self.note_failure(Err(error))));
+        }
         let style = self.style();
         self.form = form_for(form, style.is_some());
         in_style(style, self.run_text(sql))
@@ -67,6 +70,9 @@ impl Session {
         values: &'a [ScalarValue],
         form: RowForm,
     ) -> BoxFuture<'a, Result<Outcome>> {
+        if let Err(error) = self.carry_out_setting_requests() {
+            return Box::pin(ready(self.note_failure(Err(error))));
+        }
         let style = self.style();
         self.form = form_for(form, style.is_some());
         self.cancels.begin();

@@ -218,48 +218,83 @@ fn alter_column(
     let target = Target::find(&catalog, &alter.name)?;
     execution.names.rights().owns(&Securable::relation(&name.namespace, &name.name))?;
     let position = target.position(&folded(column))?;
-    let mut schema = target.schema().as_ref().clone();
-    let (id, table) = (schema.columns[position].id, schema.name.clone());
-    let of_column = format!("column \"{}\" of relation \"{table}\"", folded(column));
-    let wrong_state =
-        |what: &str| Error::new(SqlState::OBJECT_NOT_IN_STATE, format!("{of_column} {what}"));
+    let schema = target.schema().as_ref().clone();
     if let [IdentityChange::Add(generated_as, clauses)] = changes.as_slice() {
-        let column = &mut schema.columns[position];
-        integer(&column.data_type)?;
-        if column.nullable {
-            return Err(wrong_state("must be declared NOT NULL before identity can be added"));
-        }
-        if column.identity.is_some() {
-            return Err(wrong_state("is already an identity column"));
-        }
-        if column.default.is_some() {
-            return Err(wrong_state("already has a default value"));
-        }
-        column.identity = Some(identity_of(*generated_as));
-        create(execution, &mut schema, id, clauses.clone())?;
-        change_table(execution, schema)?;
+        add(execution, schema, position, identity_of(*generated_as), clauses.clone())?;
         return Ok(outcome);
     }
     if schema.columns[position].identity.is_none() {
-        if let [IdentityChange::Drop(true)] = changes.as_slice() {
-            return Ok(
-                outcome.with_notice(format!("{of_column} is not an identity column, skipping"))
-            );
-        }
-        return Err(wrong_state("is not an identity column"));
+        let error = wrong_state(&schema, position, "is not an identity column");
+        return match changes.as_slice() {
+            [IdentityChange::Drop(true)] => {
+                Ok(outcome.with_notice(format!("{}, skipping", error.message())))
+            }
+            _ => Err(error),
+        };
     }
+    match changes.as_slice() {
+        [IdentityChange::Drop(_)] => drop_identity(execution, schema, position)?,
+        _ => change(execution, schema, position, changes)?,
+    }
+    Ok(outcome)
+}
+
+fn wrong_state(schema: &TableSchema, position: usize, what: &str) -> Error {
+    let (column, table) = (&schema.columns[position].name, &schema.name);
+    let message = format!("column \"{column}\" of relation \"{table}\" {what}");
+    Error::new(SqlState::OBJECT_NOT_IN_STATE, message)
+}
+
+/// `ADD GENERATED … AS IDENTITY`
+fn add(
+    execution: &Execution<'_>,
+    mut schema: TableSchema,
+    position: usize,
+    identity: Identity,
+    clauses: Vec<SequenceClause>,
+) -> Result<()> {
+    let column = &schema.columns[position];
+    let id = column.id;
+    integer(&column.data_type)?;
+    let refusal = if column.nullable {
+        "must be declared NOT NULL before identity can be added"
+    } else if column.identity.is_some() {
+        "is already an identity column"
+    } else if column.default.is_some() {
+        "already has a default value"
+    } else {
+        schema.columns[position].identity = Some(identity);
+        create(execution, &mut schema, id, clauses)?;
+        return change_table(execution, schema);
+    };
+    Err(wrong_state(&schema, position, refusal))
+}
+
+/// `DROP IDENTITY`
+fn drop_identity(
+    execution: &Execution<'_>,
+    mut schema: TableSchema,
+    position: usize,
+) -> Result<()> {
+    let catalog = execution.names.catalog();
+    let column = &mut schema.columns[position];
+    let sequence = identity_sequence(column).and_then(|id| catalog.sequence(id));
+    (column.identity, column.default) = (None, None);
+    change_table(execution, schema)?;
+    let Some((namespace, name, _)) = sequence else { return Ok(()) };
+    let (namespace, name) = (namespace.to_owned(), name.to_owned());
+    execution.names.with(|t| t.change_catalog(CatalogChange::Undefine { namespace, name }))
+}
+
+/// `SET GENERATED …`, `SET option` and `RESTART`
+fn change(
+    execution: &Execution<'_>,
+    mut schema: TableSchema,
+    position: usize,
+    changes: Vec<IdentityChange>,
+) -> Result<()> {
+    let before = schema.columns[position].identity;
     let sequence = identity_sequence(&schema.columns[position]);
-    if let [IdentityChange::Drop(_)] = changes.as_slice() {
-        let column = &mut schema.columns[position];
-        (column.identity, column.default) = (None, None);
-        change_table(execution, schema)?;
-        if let Some((namespace, name, _)) = sequence.and_then(|id| catalog.sequence(id)) {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            let change = CatalogChange::Undefine { namespace, name };
-            execution.names.with(|t| t.change_catalog(change))?;
-        }
-        return Ok(outcome);
-    }
     let mut clauses = Vec::new();
     for change in changes {
         match change {
@@ -272,24 +307,24 @@ fn alter_column(
             }
         }
     }
-    if schema.columns[position].identity != target.schema().columns[position].identity {
+    if schema.columns[position].identity != before {
         change_table(execution, schema)?;
     }
-    if !clauses.is_empty() {
-        let found = sequence.and_then(|id| catalog.sequence(id));
-        let Some((namespace, name, sequence)) = found else {
-            return Err(Error::unsupported("a change of a counter from an older version"));
-        };
-        let name = QualifiedName { namespace: namespace.to_owned(), name: name.to_owned() };
-        let clauses = Clauses::of(clauses)?;
-        if clauses.owned_by.is_some() || clauses.name.is_some() || clauses.data_type.is_some() {
-            return Err(redundant_options());
-        }
-        let object = Securable::relation(&name.namespace, &name.name);
-        let change = altered(execution, &name, sequence.clone(), &object, clauses)?;
-        execution.names.with(|t| t.change_catalog(change))?;
+    if clauses.is_empty() {
+        return Ok(());
     }
-    Ok(outcome)
+    let catalog = execution.names.catalog();
+    let Some((namespace, name, sequence)) = sequence.and_then(|id| catalog.sequence(id)) else {
+        return Err(Error::unsupported("a change of a counter from an older version"));
+    };
+    let name = QualifiedName { namespace: namespace.to_owned(), name: name.to_owned() };
+    let clauses = Clauses::of(clauses)?;
+    if clauses.owned_by.is_some() || clauses.name.is_some() || clauses.data_type.is_some() {
+        return Err(redundant_options());
+    }
+    let object = Securable::relation(&name.namespace, &name.name);
+    let change = altered(execution, &name, sequence.clone(), &object, clauses)?;
+    execution.names.with(|t| t.change_catalog(change))
 }
 
 fn change_table(execution: &Execution<'_>, schema: TableSchema) -> Result<()> {

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 use futures::StreamExt;
 use thalweg_dialect::parse::{Overriding, overriding};
 use thalweg_store::arrow_schema;
-use thalweg_types::{DataType, Error, Identity, Result, SqlState};
+use thalweg_types::{Error, Identity, Result, SqlState};
 
 use super::conflict::{self, Conflicts};
 use super::returning::returning;
@@ -212,17 +212,7 @@ fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Re
         return ast_tools::expression(&number.to_string());
     }
     match &column.default {
-        Some(text) => {
-            let mut value = ast_tools::expression(text)?;
-            if column.data_type == DataType::Timestamptz
-                && let Expr::Value(literal) = &mut value
-                && let Value::SingleQuotedString(text) = &mut literal.value
-                && let Some(zoned) = stored_moments::with_zone(text)
-            {
-                *text = zoned;
-            }
-            Ok(value)
-        }
+        Some(text) => stored_moments::default_expression(text, &column.data_type),
         None => Ok(null()),
     }
 }

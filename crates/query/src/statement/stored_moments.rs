@@ -9,20 +9,57 @@ use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr as PlanExpr, Literal as _};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use datafusion::sql::sqlparser::ast::{
+    DataType as TypeName, Expr, TimezoneInfo, Value, visit_expressions, visit_expressions_mut,
+};
 use thalweg_formats::text::style::within;
 use thalweg_formats::text::{parse, style};
 use thalweg_types::{DataType, Error, Result};
 use thalweg_values::types::arrow_type;
 
-/// The text of a moment, read as stored texts are read, with its zone; `None` for other texts.
-pub(super) fn with_zone(text: &str) -> Option<String> {
+use super::ast_tools;
+
+/// The stored default of a column as an expression that has the same value in every session.
+///
+/// # Errors
+/// If the text is no expression.
+pub(super) fn default_expression(text: &str, column: &DataType) -> Result<Expr> {
+    let mut value = ast_tools::expression(text)?;
+    if *column == DataType::Timestamptz
+        && let Expr::Value(literal) = &mut value
+    {
+        add_zone(&mut literal.value);
+    }
+    let _ = visit_expressions_mut(&mut value, |part| {
+        match part {
+            Expr::TypedString(typed) if is_moment(&typed.data_type) => {
+                add_zone(&mut typed.value.value);
+            }
+            Expr::Cast { expr, data_type, .. } if is_moment(data_type) => {
+                if let Expr::Value(literal) = expr.as_mut() {
+                    add_zone(&mut literal.value);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(value)
+}
+
+fn is_moment(written: &TypeName) -> bool {
+    let has_zone = TimezoneInfo::WithTimeZone;
+    matches!(written, TypeName::Timestamp(_, zone) if [has_zone, TimezoneInfo::Tz].contains(zone))
+}
+
+/// Adds its zone to the text of a moment, which is read as stored texts are; other literals stay.
+fn add_zone(literal: &mut Value) {
+    let Value::SingleQuotedString(text) = literal else { return };
     within(None, || {
-        let micros = parse::timestamptz(text).ok()?;
-        let mut zoned = String::new();
-        style::push_timestamptz(&style::SessionStyle::default(), micros, &mut zoned);
-        Some(zoned)
-    })
+        let Ok(micros) = parse::timestamptz(text) else { return };
+        text.clear();
+        style::push_timestamptz(&style::SessionStyle::default(), micros, text);
+    });
 }
 
 /// The expression with values in place of literals that are cast to moments. They are read in UTC.

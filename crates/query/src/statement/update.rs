@@ -10,7 +10,7 @@ use thalweg_types::{Error, Identity, Result, SqlState};
 
 use super::found_rows::{concat, replace};
 use super::returning::returning;
-use super::{Execution, Target, ast_tools, folded, literals};
+use super::{Execution, Target, ast_tools, folded, literals, stored_moments};
 use crate::catalog::WITH_ROW_IDS;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
@@ -229,7 +229,7 @@ fn value_for(target: &Target, position: usize, value: Expr) -> Result<Expr> {
     }
     match (&column.default, default) {
         (_, false) => literals::typed_literal(value, &column.data_type),
-        (Some(text), true) => ast_tools::expression(text),
+        (Some(text), true) => stored_moments::default_expression(text, &column.data_type),
         (None, true) => ast_tools::expression("NULL"),
     }
 }

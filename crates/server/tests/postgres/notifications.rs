@@ -101,6 +101,14 @@ async fn the_function_sends_what_the_statement_does() {
     assert_eq!(one.sql("SELECT pg_notify(NULL, 'x')").await, "E(22023) Z(I)");
     let long = format!("NOTIFY c, '{}'", "x".repeat(8_000));
     assert_eq!(one.sql(&long).await, "E(22023) Z(I)");
+    // Planning sends nothing.
+    for silent in [
+        "EXPLAIN SELECT pg_notify('c', 'x')",
+        "SELECT pg_notify('c', 'x') WHERE false",
+        "SELECT CASE WHEN 1 > 2 THEN pg_notify('c', 'x') END",
+    ] {
+        assert!(!one.sql(silent).await.contains('A'), "{silent}");
+    }
     let failing = "SELECT pg_notify('c', 'x'), 1 / (g - 1) FROM generate_series(1, 1) s(g)";
     assert!(one.sql(failing).await.ends_with("E(22012) Z(I)"));
 }

@@ -62,6 +62,7 @@ pub(in crate::catalog) struct Definition {
     arguments: RangeInclusive<usize>,
     returns: Returns,
     strict: bool,
+    volatility: Volatility,
     answer: Remembering,
 }
 
@@ -74,7 +75,14 @@ impl Definition {
         answer: impl Fn(&Call<'_>) -> Result<Value> + Send + Sync + 'static,
     ) -> Definition {
         let answer = Box::new(answer);
-        Definition { name, aliases: Vec::new(), arguments, returns, strict: true, answer }
+        let (aliases, volatility) = (Vec::new(), Volatility::Stable);
+        Definition { name, aliases, arguments, returns, strict: true, volatility, answer }
+    }
+
+    /// Makes the function volatile: it has an effect, which planning must not bring about.
+    pub(in crate::catalog) fn has_effect(mut self) -> Definition {
+        self.volatility = Volatility::Volatile;
+        self
     }
 
     /// Makes the function non-strict: it is called with NULL arguments too.
@@ -94,7 +102,7 @@ impl Definition {
             count => TypeSignature::Any(count),
         });
         let signature = TypeSignature::OneOf(counts.collect());
-        let signature = Signature::new(signature, Volatility::Stable);
+        let signature = Signature::new(signature, self.volatility);
         let definition = Arc::new(self);
         Arc::new(ScalarUDF::from(CatalogFunction { definition, signature, names, bound: None }))
     }

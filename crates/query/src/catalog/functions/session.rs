@@ -35,8 +35,10 @@ pub(super) fn functions() -> Vec<Definition> {
         define("pg_backend_pid", 0..=0, Returns::Integer, |call| {
             Ok(call.lookup.facts().process_id.into())
         }),
-        define("pg_cancel_backend", 1..=1, Returns::Flag, |call| end(call, End::Statement)),
-        define("pg_terminate_backend", 1..=2, Returns::Flag, |call| end(call, End::Session)),
+        define("pg_cancel_backend", 1..=1, Returns::Flag, |call| end(call, End::Statement))
+            .has_effect(),
+        define("pg_terminate_backend", 1..=2, Returns::Flag, |call| end(call, End::Session))
+            .has_effect(),
         define("pg_postmaster_start_time", 0..=0, Returns::Instant, |call| {
             Ok(Value::Instant(call.lookup.started_micros()))
         })
@@ -67,7 +69,7 @@ pub(super) fn functions() -> Vec<Definition> {
         define("inet_server_port", 0..=0, Returns::Integer, |call| {
             Ok(call.lookup.facts().server.map(|address| i64::from(address.port())).into())
         }),
-        define("pg_notify", 2..=2, Returns::Text, notify).takes_null(),
+        define("pg_notify", 2..=2, Returns::Text, notify).takes_null().has_effect(),
         define("txid_current", 0..=0, Returns::Integer, |call| Ok(call.lookup.position().into()))
             .alias("pg_current_xact_id"),
     ]
