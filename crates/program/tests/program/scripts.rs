@@ -215,7 +215,8 @@ fn a_query_is_watched_until_it_has_run_often_enough() {
 fn commands_of_the_system_run() {
     let run = thalweg_with_input(
         &["--format", "csv"],
-        b"SELECT 1 AS a;\n\\! echo 'two;  words' ;\nSELECT 2 AS b;\n\\!exit 3\n\\! no_such_command_x\n",
+        b"SELECT 1 AS a;\n\\! echo 'two;  words' ;\nSELECT 2 AS b;\n\\!exit 3\n\
+        \\! no_such_command_x\n",
     );
     assert_eq!((run.code, run.stdout.as_str()), (1, "a\n1\ntwo;  words\nb\n2\n"), "{run:?}");
     assert!(run.stderr.contains("no_such_command_x"), "{run:?}");

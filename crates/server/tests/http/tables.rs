@@ -79,6 +79,7 @@ async fn rows_come_in_every_format() {
 }
 
 /// The rows of the other formats, written by the server itself.
+#[expect(clippy::disallowed_methods, reason = "the file is the test's own")]
 async fn parquet_file(server: &Server) -> Vec<u8> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.parquet");

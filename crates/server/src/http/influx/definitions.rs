@@ -162,7 +162,8 @@ fn with_longer_key(
 
 fn reserved() -> Error {
     let message = format!(
-        "\"{NANOSECONDS}\" is the column of the nanoseconds of times, and cannot be a tag or a field"
+        "\"{NANOSECONDS}\" is the column of the nanoseconds of times, and cannot be a tag or \
+         a field"
     );
     Error::new(SqlState::DATATYPE_MISMATCH, message).with_hint("Send times in microseconds.")
 }
