@@ -109,7 +109,7 @@ impl Zone {
     /// POSIX form. `None` if the offset is too large.
     #[must_use]
     pub fn of_session_offset(east: i64) -> Option<(Zone, String)> {
-        if east.abs() / 3_600 > ZONE_HOURS_MAX {
+        if east.unsigned_abs() / 3_600 > ZONE_HOURS_MAX.unsigned_abs() {
             return None;
         }
         let (hours, minutes, seconds) = (east.abs() / 3_600, east.abs() / 60 % 60, east.abs() % 60);
