@@ -194,6 +194,7 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
         )
     });
     tokens.push(end);
+    let tokens = signs::separated(tokens);
     let tokens = literal::expand_table(literal::readable(transactions::without_abort(tokens)));
     let tokens = explain::known_formats(transactions::without_waiting(row_locks::known(tokens)));
     let tokens = fetch::as_limits(postgres_words::without(tokens));
