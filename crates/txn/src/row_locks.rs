@@ -164,6 +164,20 @@ impl RowLocks {
         rows.chain(keys).chain(locked.whole).filter(|holder| Some(*holder) != owner).min()
     }
 
+    /// Another owner that has changed rows or keys of the table. Locks of rows that refer to the
+    /// table do not count.
+    pub(crate) fn other_changing(
+        &self,
+        owner: Option<LockOwner>,
+        table: TableId,
+    ) -> Option<LockOwner> {
+        let locked = self.tables.get(&table)?;
+        let rows = locked.rows.values().flatten().filter(|(_, lock)| *lock == RowLock::Update);
+        let holders = rows.map(|(holder, _)| *holder).chain(locked.keys.values().copied());
+        // The smallest one, so that the answer does not depend on the order of a hash table.
+        holders.chain(locked.whole).filter(|holder| Some(*holder) != owner).min()
+    }
+
     /// Another owner that excludes a lock on a row.
     pub(crate) fn other_on_row(
         &self,

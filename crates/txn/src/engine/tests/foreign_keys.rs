@@ -12,6 +12,12 @@ use crate::{CatalogChange, Durability, Engine, Failing, Transaction, find_childr
 /// Table 2, whose values are keys of table 1.
 fn refer(engine: &Engine) {
     let mut transaction = Transaction::new(engine.snapshot());
+    add_foreign_key(&mut transaction);
+    commit(engine, transaction).unwrap();
+}
+
+/// Lets the values of table 2 refer to the keys of table 1.
+pub(super) fn add_foreign_key(transaction: &mut Transaction) {
     let mut schema = transaction.catalog().table(TableId(2)).unwrap().schema.as_ref().clone();
     schema.foreign_keys.push(ForeignKey {
         name: "t2_value_fkey".to_owned(),
@@ -26,7 +32,6 @@ fn refer(engine: &Engine) {
     });
     let change = CatalogChange::AlterTable { schema, added: None, expected: None };
     transaction.change_catalog(change).unwrap();
-    commit(engine, transaction).unwrap();
 }
 
 fn commit(engine: &Engine, transaction: Transaction) -> Result<(), Error> {
@@ -108,4 +113,32 @@ fn a_removal_loses_to_a_reference_after_its_snapshot() {
     delete(&mut late, 3);
     refer(&engine);
     assert_eq!(commit(&engine, late).unwrap_err().state(), SqlState::SERIALIZATION_FAILURE);
+}
+
+#[test]
+fn a_removal_does_not_move_past_a_new_foreign_key() {
+    let (env, ..) = Env::simulated(5);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    let parents = [(0, 1, 0), (1, 2, 0), (2, 3, 0)];
+    write(&engine, vec![put(&engine, 1, Put::Create, &parents)], Failing::LeaveOut).unwrap();
+    let mut removing = Transaction::new(engine.snapshot());
+    delete(&mut removing, 1);
+    let mut unchanged = Transaction::new(engine.snapshot());
+    unchanged.state(TableId(1)).unwrap();
+    refer(&engine);
+    write(&engine, vec![put(&engine, 2, Put::Create, &[(0, 10, 1)])], Failing::LeaveOut).unwrap();
+    let error = removing.rebase(&engine.snapshot()).unwrap_err();
+    assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
+    unchanged.rebase(&engine.snapshot()).unwrap();
+    delete(&mut unchanged, 2);
+    // Other changes of the referring table do not end the block.
+    let mut altering = Transaction::new(engine.snapshot());
+    let mut schema = altering.catalog().table(TableId(2)).unwrap().schema.as_ref().clone();
+    schema.foreign_keys[0].name = "renamed".to_owned();
+    let change = CatalogChange::AlterTable { schema, added: None, expected: None };
+    altering.change_catalog(change).unwrap();
+    commit(&engine, altering).unwrap();
+    unchanged.rebase(&engine.snapshot()).unwrap();
+    commit(&engine, unchanged).unwrap();
 }
