@@ -1,12 +1,10 @@
 //! Finds the rows that refer to keys.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::row::{RowConverter, SortField};
 use thalweg_store::{KeyRange, TableState, arrow_type};
-use thalweg_types::{ColumnId, Error, Index, Result, RowId};
+use thalweg_types::{ColumnId, Index, Result, RowId};
 
 use super::as_type;
 
@@ -54,7 +52,8 @@ pub fn find_children(
             let keys: Vec<ArrayRef> = order.map(|at| ArrayRef::clone(&keys[at])).collect();
             Ok(search(state, index, &keys, &valid))
         }
-        _ => scan(state, &positions, &keys, &valid),
+        // Values are compared as in the checks by key: 0.0 is -0.0, and a day is 24 hours.
+        _ => state.rows_with_keys(&positions, &keys, || Ok(())),
     }
 }
 
@@ -78,35 +77,4 @@ fn search(
         }
     }
     found
-}
-
-/// Finds rows by a scan of the whole table.
-fn scan(
-    state: &TableState,
-    positions: &[usize],
-    keys: &[ArrayRef],
-    valid: &[usize],
-) -> Result<Vec<(RowId, usize)>> {
-    let compared = |error| Error::internal("foreign keys cannot be compared").with_source(error);
-    let fields = keys.iter().map(|key| SortField::new(key.data_type().clone()));
-    let converter = RowConverter::new(fields.collect()).map_err(compared)?;
-    let sought = converter.convert_columns(keys).map_err(compared)?;
-    let sought: HashMap<&[u8], usize> =
-        valid.iter().map(|row| (sought.row(*row).data(), *row)).collect();
-    let mut found = Vec::new();
-    for chunk in state.chunks() {
-        let columns = chunk.columns(positions);
-        let live = chunk.live_mask();
-        let rows = converter.convert_columns(&columns).map_err(compared)?;
-        for offset in 0..chunk.rows() {
-            if live.as_ref().is_some_and(|live| !live.value(offset)) {
-                continue;
-            }
-            // No key has a NULL, so a row with a NULL matches none.
-            if let Some(row) = sought.get(rows.row(offset).data()) {
-                found.push((RowId::new(chunk.number(), offset as u32), *row));
-            }
-        }
-    }
-    Ok(found)
 }
