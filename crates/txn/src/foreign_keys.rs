@@ -23,7 +23,7 @@ use thalweg_types::{
 use crate::catalog::{InKeyOrder, altered_meanwhile, changed_meanwhile, table_is_gone};
 use crate::transaction_stage::TransactionStage;
 use crate::write_set::{NewRows, TableChanges, WriteSet};
-pub use children::find_children;
+pub use children::{CancelCheck, find_children};
 pub(crate) use keyed::apply_checked;
 
 /// Number of keys in each of the two generations of [`RecentReferences`].

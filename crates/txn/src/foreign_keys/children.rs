@@ -11,18 +11,24 @@ use super::as_type;
 /// Maximum number of keys that are searched one by one in an index. One scan finds more keys.
 const SEARCHES_MAX: usize = 4_096;
 
+/// Fails if the work is not wanted any more: the statement was canceled.
+pub type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + 'a);
+
 /// The live rows with given values in some columns, each with the position of its values. `columns`
 /// name the columns, `keys` are their values. No row matches values of which one is NULL.
 ///
 /// A unique key or an index of the columns finds the rows. Without one, the table is scanned.
+/// `check` runs now and then, and may end the search.
 ///
 /// # Errors
-/// Only internal errors: values of other types.
+/// Those of `check`; internal errors: values of other types.
 pub fn find_children(
     state: &TableState,
     columns: &[ColumnId],
     keys: &[ArrayRef],
+    check: CancelCheck<'_>,
 ) -> Result<Vec<(RowId, usize)>> {
+    check()?;
     let schema = state.schema();
     let positions: Vec<usize> = columns.iter().filter_map(|id| schema.position(*id)).collect();
     let wanted = positions.iter().map(|at| arrow_type(&schema.columns[*at].data_type));
@@ -50,10 +56,10 @@ pub fn find_children(
         Some(index) if valid.len() <= SEARCHES_MAX => {
             let order = index.key.columns[..columns.len()].iter().filter_map(offset_of);
             let keys: Vec<ArrayRef> = order.map(|at| ArrayRef::clone(&keys[at])).collect();
-            Ok(search(state, index, &keys, &valid))
+            search(state, index, &keys, &valid, check)
         }
         // Values are compared as in the checks by key: 0.0 is -0.0, and a day is 24 hours.
-        _ => state.rows_with_keys(&positions, &keys, || Ok(())),
+        _ => state.rows_with_keys(&positions, &keys, check),
     }
 }
 
@@ -63,10 +69,12 @@ fn search(
     index: &Index,
     keys: &[ArrayRef],
     valid: &[usize],
-) -> Vec<(RowId, usize)> {
+    check: CancelCheck<'_>,
+) -> Result<Vec<(RowId, usize)>> {
     let positions = state.schema().key_positions(&index.key);
     let mut found = Vec::new();
     for chunk in state.chunks() {
+        check()?;
         for row in valid {
             let equal = keys.iter().map(|key| key.slice(*row, 1)).collect();
             let range = KeyRange { equal, from: Bound::Unbounded, to: Bound::Unbounded };
@@ -76,5 +84,5 @@ fn search(
             found.extend(offsets.map(|offset| (row_id(offset), *row)));
         }
     }
-    found
+    Ok(found)
 }

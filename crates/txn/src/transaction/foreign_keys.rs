@@ -17,7 +17,7 @@ use thalweg_types::{
 
 use super::{RowLock, Savepoint, Transaction};
 use crate::catalog::{InKeyOrder, table_is_gone};
-use crate::foreign_keys::{Referring, find_children, still_referenced};
+use crate::foreign_keys::{CancelCheck, Referring, find_children, still_referenced};
 use crate::row_locks::{KeyLocks, TableLocks};
 
 /// Rows of a table to which foreign keys refer, that were deleted or replaced.
@@ -292,6 +292,8 @@ pub enum ConstraintTime {
     Statement,
     /// All: the statement is a transaction of its own.
     Whole,
+    /// Constraints that are deferred now.
+    Deferred,
     /// Constraints that may have been deferred.
     Commit,
 }
@@ -301,14 +303,20 @@ impl Transaction {
     /// rows behind the first entries of [`removed_from`](Self::removed_from) are checked.
     ///
     /// # Errors
-    /// The first key that a row still refers to (`23503`).
-    pub fn check_removed_keys(&mut self, first: usize, time: ConstraintTime) -> Result<()> {
+    /// The first key that a row still refers to (`23503`); errors of `check`.
+    pub fn check_removed_keys(
+        &mut self,
+        first: usize,
+        time: ConstraintTime,
+        check: CancelCheck<'_>,
+    ) -> Result<()> {
         let catalog = Arc::clone(&self.changes.catalog);
         for removed in self.removed_from(first) {
             for (child, key) in catalog.references_to(removed.table) {
                 let is_checked = match time {
                     ConstraintTime::Statement => !self.is_deferred(child.schema.id, key),
                     ConstraintTime::Whole => true,
+                    ConstraintTime::Deferred => self.is_deferred(child.schema.id, key),
                     ConstraintTime::Commit => key.deferrable,
                 };
                 // A default may be the removed key.
@@ -317,7 +325,7 @@ impl Transaction {
                     ReferentialAction::NoAction | ReferentialAction::SetDefault
                 );
                 if is_checked && is_left {
-                    self.check_unreferenced(&removed, (&child.schema, key), true)?;
+                    self.check_unreferenced(&removed, (&child.schema, key), true, check)?;
                 }
             }
         }
@@ -328,13 +336,15 @@ impl Transaction {
     /// has again are left out.
     ///
     /// # Errors
-    /// The first key that a row still refers to (`23503`).
+    /// The first key that a row still refers to (`23503`); errors of `check`.
     pub fn check_unreferenced(
         &mut self,
         removed: &Removed,
         (child, key): (&Arc<TableSchema>, &ForeignKey),
         may_return: bool,
+        check: CancelCheck<'_>,
     ) -> Result<()> {
+        check()?;
         let state = self.state(removed.table)?;
         let parent = Arc::clone(state.schema());
         let mut old = removed.keys(key, &parent)?.old;
@@ -345,7 +355,7 @@ impl Transaction {
             let holders = state.probe(&ordered.key, &columns);
             old = picked(&old, holders.into_iter().map(|holder| holder.is_none()).collect())?;
         }
-        let found = find_children(&*self.state(child.id)?, &key.columns, &old)?;
+        let found = find_children(&*self.state(child.id)?, &key.columns, &old, check)?;
         match found.into_iter().map(|(_, row)| row).min() {
             None => Ok(()),
             Some(row) => Err(still_referenced((&parent, child), key, &old, row)),
@@ -355,8 +365,14 @@ impl Transaction {
     /// Checks that all rows of a table refer to rows that the transaction sees.
     ///
     /// # Errors
-    /// The first row without its referenced row (`23503`).
-    pub fn check_all_references(&mut self, id: TableId, key: &ForeignKey) -> Result<()> {
+    /// The first row without its referenced row (`23503`). Errors of `check`, which runs before
+    /// each chunk.
+    pub fn check_all_references(
+        &mut self,
+        id: TableId,
+        key: &ForeignKey,
+        check: CancelCheck<'_>,
+    ) -> Result<()> {
         let catalog = Arc::clone(&self.changes.catalog);
         let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
         let parent = self.state(key.parent)?;
@@ -365,6 +381,7 @@ impl Transaction {
         let positions =
             positions.ok_or_else(|| Error::internal("a row lacks a column of its foreign key"))?;
         for chunk in self.state(id)?.chunks() {
+            check()?;
             let columns = chunk.columns(&positions);
             let columns = match chunk.live_mask() {
                 None => columns,

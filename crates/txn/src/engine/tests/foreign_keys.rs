@@ -102,11 +102,13 @@ fn a_removal_loses_to_a_reference_after_its_snapshot() {
     // The statement that runs again sees the row.
     let mut again = Transaction::new(engine.snapshot());
     delete(&mut again, 1);
-    let error = again.check_removed_keys(0, crate::ConstraintTime::Whole).unwrap_err();
+    let error = again.check_removed_keys(0, crate::ConstraintTime::Whole, &|| Ok(())).unwrap_err();
     assert_eq!(error.state(), SqlState::FOREIGN_KEY_VIOLATION);
     let state = again.state(TableId(2)).unwrap();
     let keys = [std::sync::Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])) as _];
-    let found = find_children(&state, &[ColumnId(2)], &keys).unwrap();
+    let found = find_children(&state, &[ColumnId(2)], &keys, &|| Ok(())).unwrap();
+    let canceled = || Err(Error::internal("canceled"));
+    assert!(find_children(&state, &[ColumnId(2)], &keys, &canceled).is_err());
     assert_eq!(found.iter().map(|(_, key)| *key).collect::<Vec<_>>(), [0]);
     // A constraint that is newer than the snapshot of a removal was not looked at.
     let mut late = Transaction::new(engine.snapshot());
