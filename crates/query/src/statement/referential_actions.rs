@@ -82,7 +82,6 @@ pub(super) async fn finish(execution: &Execution<'_>, before: &Before) -> Result
 /// replaced.
 async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<bool> {
     let catalog = execution.names.catalog();
-    let Some(parent) = catalog.table(removed.table) else { return Ok(false) };
     let check = || execution.check_cancelled();
     let mut has_replaced = false;
     for (child, key) in catalog.references_to(removed.table) {
@@ -107,7 +106,7 @@ async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<bool> {
             | ReferentialAction::SetNull
             | ReferentialAction::SetDefault => {}
         }
-        let keys = removed.keys(key, &parent.schema)?;
+        let Some(keys) = removed.keys(key)? else { continue };
         let id = child.schema.id;
         let state = execution.names.with(|t| t.state(id))?;
         let found = find_children(&state, &key.columns, &keys.old, &check)?;

@@ -20,14 +20,16 @@ use crate::catalog::{InKeyOrder, table_is_gone};
 use crate::foreign_keys::{CancelCheck, Referring, find_children, still_referenced};
 use crate::row_locks::{KeyLocks, TableLocks};
 
-/// Rows of a table to which foreign keys refer, that were deleted or replaced.
+/// Rows of a table to which foreign keys refer, that were deleted, or replaced by rows with other
+/// keys. Only the columns to which foreign keys refer are recorded.
 #[derive(Clone, Debug)]
 pub struct Removed {
     pub table: TableId,
-    /// The rows as they were.
-    pub old: RecordBatch,
-    /// The row that replaces each of them; `None` if they were deleted.
-    pub new: Option<RecordBatch>,
+    columns: Vec<ColumnId>,
+    /// The values of `columns` in the rows as they were.
+    old: Vec<ArrayRef>,
+    /// The values of `columns` in the row that replaces each of them; `None` if they were deleted.
+    new: Option<Vec<ArrayRef>>,
 }
 
 /// The times at which a transaction checks its deferrable constraints: `SET CONSTRAINTS`.
@@ -75,8 +77,32 @@ impl Transaction {
         if rows.is_empty() || !self.changes.catalog.is_referenced(id) {
             return Ok(());
         }
-        let old = self.state(id)?.rows_at(rows)?;
-        self.changes.removed.push(Removed { table: id, old, new: new.cloned() });
+        let state = self.state(id)?;
+        let keys = self.changes.catalog.references_to(id);
+        let columns: BTreeSet<ColumnId> =
+            keys.flat_map(|(_, key)| key.parent_columns.iter().copied()).collect();
+        let columns: Vec<ColumnId> = columns.into_iter().collect();
+        let positions: Option<Vec<usize>> =
+            columns.iter().map(|column| state.schema().position(*column)).collect();
+        let positions =
+            positions.ok_or_else(|| Error::internal("a referenced table lacks a column"))?;
+        let mut old = state.columns_at(rows, &positions)?;
+        let mut new = new.map(|new| {
+            let columns = positions.iter().map(|at| ArrayRef::clone(new.column(*at)));
+            columns.collect::<Vec<_>>()
+        });
+        if let Some(values) = &mut new {
+            let is_changed: Vec<bool> =
+                same_rows(&old, values)?.into_iter().map(|same| !same).collect();
+            if !is_changed.contains(&true) {
+                return Ok(());
+            }
+            if is_changed.contains(&false) {
+                old = picked(&old, is_changed.clone())?;
+                *values = picked(values, is_changed)?;
+            }
+        }
+        self.changes.removed.push(Removed { table: id, columns, old, new });
         Ok(())
     }
 
@@ -182,9 +208,7 @@ impl Transaction {
         for removed in self.removed_from(before.changes.removed.len()) {
             let state = self.state(removed.table)?;
             for ordered in self.referenced_keys(state.schema()) {
-                let positions = state.schema().key_positions(&ordered.key);
-                let columns: Vec<ArrayRef> =
-                    positions.iter().map(|at| ArrayRef::clone(removed.old.column(*at))).collect();
+                let Some(columns) = removed.old_values(&ordered.key.columns) else { continue };
                 let holders = state.probe(&ordered.key, &columns);
                 let is_gone = |row: usize| {
                     holders[row].is_none() && columns.iter().all(|column| column.is_valid(row))
@@ -242,27 +266,34 @@ pub struct RemovedKeys {
 
 impl Removed {
     /// The keys of these rows that a foreign key may refer to. Rows that keep their key are left
-    /// out.
+    /// out. `None` if the foreign key is newer than the removal: its definition checked all rows.
     ///
     /// # Errors
     /// Only internal errors.
-    pub fn keys(&self, foreign_key: &ForeignKey, parent: &TableSchema) -> Result<RemovedKeys> {
-        let positions: Vec<usize> =
-            foreign_key.parent_columns.iter().filter_map(|id| parent.position(*id)).collect();
-        let columns = |rows: &RecordBatch| {
-            let columns = positions.iter().map(|at| ArrayRef::clone(rows.column(*at)));
-            columns.collect::<Vec<_>>()
-        };
-        let (old, new) = (columns(&self.old), self.new.as_ref().map(columns));
+    pub fn keys(&self, foreign_key: &ForeignKey) -> Result<Option<RemovedKeys>> {
+        let columns = &foreign_key.parent_columns;
+        let Some(old) = self.old_values(columns) else { return Ok(None) };
+        let new = self.new.as_ref().and_then(|new| self.of_columns(new, columns));
+        let rows = old.first().map_or(0, |column| column.len());
         let is_same = match &new {
-            None => vec![false; self.old.num_rows()],
+            None => vec![false; rows],
             Some(new) => same_rows(&old, new)?,
         };
         let is_removed =
             |row: usize| !is_same[row] && old.iter().all(|column| column.is_valid(row));
-        let is_removed: Vec<bool> = (0..self.old.num_rows()).map(is_removed).collect();
+        let is_removed: Vec<bool> = (0..rows).map(is_removed).collect();
         let new = new.map(|new| picked(&new, is_removed.clone())).transpose()?;
-        Ok(RemovedKeys { old: picked(&old, is_removed)?, new })
+        Ok(Some(RemovedKeys { old: picked(&old, is_removed)?, new }))
+    }
+
+    /// The old values of some columns; `None` if one was not recorded.
+    fn old_values(&self, columns: &[ColumnId]) -> Option<Vec<ArrayRef>> {
+        self.of_columns(&self.old, columns)
+    }
+
+    fn of_columns(&self, values: &[ArrayRef], columns: &[ColumnId]) -> Option<Vec<ArrayRef>> {
+        let offset = |id: &ColumnId| self.columns.iter().position(|column| column == id);
+        columns.iter().map(|id| Some(ArrayRef::clone(&values[offset(id)?]))).collect()
     }
 
     /// The action of a foreign key for these rows.
@@ -347,7 +378,7 @@ impl Transaction {
         check()?;
         let state = self.state(removed.table)?;
         let parent = Arc::clone(state.schema());
-        let mut old = removed.keys(key, &parent)?.old;
+        let Some(RemovedKeys { mut old, .. }) = removed.keys(key)? else { return Ok(()) };
         if may_return && let Some(ordered) = InKeyOrder::of(key, &parent) {
             let offset = |id: &ColumnId| key.parent_columns.iter().position(|column| column == id);
             let columns = ordered.key.columns.iter().filter_map(offset);
