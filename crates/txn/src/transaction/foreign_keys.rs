@@ -3,14 +3,14 @@
 //! A statement of a block is checked at its end, on the transaction's own state. The transaction
 //! stage checks the whole transaction again when it commits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::filter;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
-use thalweg_store::TableState;
+use thalweg_store::{Table, TableState};
 use thalweg_types::{
     ColumnId, Error, ForeignKey, ReferentialAction, Result, RowId, TableId, TableSchema,
 };
@@ -18,7 +18,7 @@ use thalweg_types::{
 use super::{RowLock, Savepoint, Transaction};
 use crate::catalog::{InKeyOrder, table_is_gone};
 use crate::foreign_keys::{CancelCheck, Referring, find_children, still_referenced};
-use crate::row_locks::{KeyLocks, TableLocks};
+use crate::row_locks::{KeyLocks, LOCKS_OF_TABLE_MAX, TableLocks};
 
 /// Rows of a table to which foreign keys refer, that were deleted, or replaced by rows with other
 /// keys. Only the columns to which foreign keys refer are recorded.
@@ -183,28 +183,10 @@ impl Transaction {
     /// The locks on keys that the changes since a savepoint need: shared ones on the keys that new
     /// rows refer to, exclusive ones on referenced keys that were removed.
     pub(super) fn key_locks_since(&mut self, before: &Savepoint) -> Result<Vec<TableLocks>> {
-        let mut locks = Vec::new();
         if !self.changes.catalog.has_foreign_keys() {
-            return Ok(locks);
+            return Ok(Vec::new());
         }
-        for id in self.children_changed() {
-            for referring in self.new_references(id, Some(before))? {
-                let parent = self.state(referring.parent())?;
-                let holders = referring.holders(&parent);
-                // Other transactions do not see the transaction's own rows, which need no lock.
-                let is_others = |row: usize| {
-                    referring.refers(row)
-                        && holders[row].is_some_and(|row| !TableState::is_private(row.chunk()))
-                };
-                let is_others = (0..holders.len()).map(is_others).collect::<Vec<_>>();
-                let keys = KeyLocks {
-                    number: referring.number,
-                    columns: picked(&referring.columns, is_others)?,
-                    lock: RowLock::Share,
-                };
-                locks.extend(self.locks_of_keys(parent.schema(), keys));
-            }
-        }
+        let mut locks = self.reference_locks_since(before)?;
         for removed in self.removed_from(before.changes.removed.len()) {
             let state = self.state(removed.table)?;
             for ordered in self.referenced_keys(state.schema()) {
@@ -220,6 +202,39 @@ impl Transaction {
             }
         }
         Ok(locks)
+    }
+
+    /// Shared locks on the keys that new rows refer to, each key once. There are none if these are
+    /// more keys than an owner may lock: the commit checks that the keys exist.
+    fn reference_locks_since(&mut self, before: &Savepoint) -> Result<Vec<TableLocks>> {
+        let mut wanted: BTreeMap<(TableId, usize), WantedKeys> = BTreeMap::new();
+        for id in self.children_changed() {
+            for referring in self.new_references(id, Some(before))? {
+                let wanted = wanted.entry((referring.parent(), referring.number)).or_default();
+                if wanted.hashes.len() > LOCKS_OF_TABLE_MAX {
+                    continue;
+                }
+                let parent = self.state(referring.parent())?;
+                let holders = referring.holders(&parent);
+                let hashes = Table::key_hashes(&referring.columns);
+                // Other transactions do not see the transaction's own rows, which need no lock.
+                let is_others = |row: usize| {
+                    referring.refers(row)
+                        && holders[row].is_some_and(|row| !TableState::is_private(row.chunk()))
+                };
+                let is_first = |row| is_others(row) && wanted.hashes.insert(hashes[row]);
+                let is_first = (0..holders.len()).map(is_first).collect::<Vec<_>>();
+                let keys = KeyLocks {
+                    number: referring.number,
+                    columns: picked(&referring.columns, is_first)?,
+                    lock: RowLock::Share,
+                };
+                wanted.locks.extend(self.locks_of_keys(parent.schema(), keys));
+            }
+        }
+        let is_bounded = |wanted: &WantedKeys| wanted.hashes.len() <= LOCKS_OF_TABLE_MAX;
+        let wanted = wanted.into_values().filter(is_bounded);
+        Ok(wanted.flat_map(|wanted| wanted.locks).collect())
     }
 
     /// The keys of a table that foreign keys refer to, each once.
@@ -244,6 +259,14 @@ impl Transaction {
             snapshot: self.snapshot.lsn(),
         })
     }
+}
+
+/// The locks that a statement wants on one key of a table.
+#[derive(Default)]
+struct WantedKeys {
+    /// The hashes of the keys. Locks know keys by their hashes.
+    hashes: HashSet<u32>,
+    locks: Vec<TableLocks>,
 }
 
 fn picked(columns: &[ArrayRef], which: Vec<bool>) -> Result<Vec<ArrayRef>> {
