@@ -46,6 +46,7 @@ use datafusion::sql::sqlparser::ast::{
     TransactionMode,
 };
 use thalweg_dialect::parse::{Parsed, maintenance as parsed_maintenance};
+use thalweg_execution::cancellable_rules::check_cancelled;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_types::{Error, Result, SqlState, bounded};
 use thalweg_values::errors::from_datafusion;
@@ -91,6 +92,12 @@ impl Execution<'_> {
     /// Translates errors of DataFusion into our own.
     pub(crate) fn translate<T>(&self, result: Result<T, DataFusionError>) -> Result<T> {
         result.map_err(|error| from_datafusion(error, self.sql))
+    }
+
+    /// # Errors
+    /// If the statement was canceled. For work that does not yield its thread.
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        self.translate(check_cancelled())
     }
 
     /// True if the current role is a superuser.

@@ -23,7 +23,7 @@ use thalweg_types::{
 use crate::catalog::{InKeyOrder, altered_meanwhile, changed_meanwhile, table_is_gone};
 use crate::transaction_stage::TransactionStage;
 use crate::write_set::{NewRows, TableChanges, WriteSet};
-pub use children::find_children;
+pub use children::{CancelCheck, find_children};
 pub(crate) use keyed::apply_checked;
 
 /// Number of keys in each of the two generations of [`RecentReferences`].
@@ -233,6 +233,10 @@ impl Check {
             truncated: BTreeSet::new(),
         };
         for changes in &write_set.tables {
+            // The rows were made for other columns, which is reported when they are applied.
+            if stage.is_outdated(changes) {
+                continue;
+            }
             if changes.truncate {
                 check.truncated.insert(changes.table);
             }
@@ -314,6 +318,13 @@ impl TransactionStage {
                 self.references.note((referring.parent, hash), lsn);
             }
         }
+    }
+
+    /// True if the table has another version than the one that the rows were made for.
+    fn is_outdated(&self, changes: &TableChanges) -> bool {
+        let entry = self.catalog.table(changes.table);
+        let now = entry.map(|entry| entry.version);
+        changes.version.is_some_and(|version| now != Some(version))
     }
 
     /// The referenced keys of rows that a group kills.

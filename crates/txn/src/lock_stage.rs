@@ -260,13 +260,26 @@ impl TransactionStage {
             _ => None,
         });
         let in_altered = altered.find_map(|id| self.row_locks.other_in_table(owner, id));
+        // A block that changes the referenced table did not look for rows of a new foreign key.
+        let mut defined = write_set.catalog.iter().filter_map(|change| match change {
+            CatalogChange::CreateTable { schema } | CatalogChange::AlterTable { schema, .. } => {
+                Some(schema)
+            }
+            _ => None,
+        });
+        let in_referenced = || {
+            defined.find_map(|schema| {
+                let mut parents = self.catalog.newly_referenced(schema).into_iter();
+                parents.find_map(|id| self.row_locks.other_changing(owner, id))
+            })
+        };
         let by_rows =
             || write_set.tables.iter().find_map(|changes| self.blocker_of_changes(owner, changes));
         let by_references = || match self.catalog.has_foreign_keys() {
             true => self.blocker_of_references(owner, &write_set.tables),
             false => None,
         };
-        in_altered.or_else(by_rows).or_else(by_references)
+        in_altered.or_else(in_referenced).or_else(by_rows).or_else(by_references)
     }
 
     fn blocker_of_changes(

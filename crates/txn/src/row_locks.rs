@@ -19,8 +19,9 @@ use thalweg_types::{Lsn, RowId, TableId};
 use crate::transaction::RowLock;
 
 /// Maximum number of rows and keys that an owner locks one by one in a table. Beyond it the owner
-/// locks the whole table, so that the memory of locks stays bounded.
-const LOCKS_OF_TABLE_MAX: usize = 65_536;
+/// locks the whole table, so that the memory of locks stays bounded. Beyond as many keys that its
+/// rows refer to, it locks no more of these keys.
+pub(crate) const LOCKS_OF_TABLE_MAX: usize = 65_536;
 
 /// Identifies the holder of row locks: a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -125,6 +126,8 @@ struct LockedTable {
     whole: Option<LockOwner>,
     /// Number of rows and keys that each owner has locked.
     counts: HashMap<LockOwner, usize>,
+    /// Number of keys that the rows of each owner refer to.
+    reference_counts: HashMap<LockOwner, usize>,
 }
 
 /// All row locks of a database.
@@ -162,6 +165,20 @@ impl RowLocks {
         let keys = locked.keys.values().copied().chain(references);
         // The smallest one, so that the answer does not depend on the order of a hash table.
         rows.chain(keys).chain(locked.whole).filter(|holder| Some(*holder) != owner).min()
+    }
+
+    /// Another owner that has changed rows or keys of the table. Locks of rows that refer to the
+    /// table do not count.
+    pub(crate) fn other_changing(
+        &self,
+        owner: Option<LockOwner>,
+        table: TableId,
+    ) -> Option<LockOwner> {
+        let locked = self.tables.get(&table)?;
+        let rows = locked.rows.values().flatten().filter(|(_, lock)| *lock == RowLock::Update);
+        let holders = rows.map(|(holder, _)| *holder).chain(locked.keys.values().copied());
+        // The smallest one, so that the answer does not depend on the order of a hash table.
+        holders.chain(locked.whole).filter(|holder| Some(*holder) != owner).min()
     }
 
     /// Another owner that excludes a lock on a row.
@@ -262,12 +279,25 @@ impl RowLocks {
         }
     }
 
+    /// True if an owner may lock so many more keys of a table that its rows refer to.
+    pub(crate) fn has_room_for_references(
+        &self,
+        owner: LockOwner,
+        table: TableId,
+        more: usize,
+    ) -> bool {
+        let locked = self.tables.get(&table);
+        let count = locked.and_then(|locked| locked.reference_counts.get(&owner));
+        count.copied().unwrap_or(0) + more <= LOCKS_OF_TABLE_MAX
+    }
+
     /// Locks a key that rows of the owner refer to, and that no other owner has locked.
     pub(crate) fn take_reference(&mut self, owner: LockOwner, table: TableId, key: KeyHash) {
         let locked = self.tables.entry(table).or_default();
         let holders = locked.references.entry(key).or_default();
         if !holders.contains(&owner) {
             holders.push(owner);
+            *locked.reference_counts.entry(owner).or_default() += 1;
             self.taken.entry(owner).or_default().push(Taken::Reference(table, key));
         }
     }
@@ -288,11 +318,11 @@ impl RowLocks {
             match lock {
                 Taken::Row(_, row, mode) => {
                     locked.release_row(row, (owner, mode));
-                    locked.count_release(owner);
+                    count_release(&mut locked.counts, owner);
                 }
                 Taken::Key(_, key) => {
                     locked.keys.remove(&key);
-                    locked.count_release(owner);
+                    count_release(&mut locked.counts, owner);
                 }
                 Taken::Reference(_, key) => {
                     if let Entry::Occupied(mut holders) = locked.references.entry(key) {
@@ -301,6 +331,7 @@ impl RowLocks {
                             holders.remove();
                         }
                     }
+                    count_release(&mut locked.reference_counts, owner);
                 }
                 Taken::Table(_) => locked.whole = None,
             }
@@ -319,20 +350,20 @@ impl LockedTable {
             && self.whole.is_none()
     }
 
-    fn count_release(&mut self, owner: LockOwner) {
-        if let Entry::Occupied(mut count) = self.counts.entry(owner) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
-    }
-
     fn release_row(&mut self, row: RowId, released: (LockOwner, RowLock)) {
         let Entry::Occupied(mut holders) = self.rows.entry(row) else { return };
         holders.get_mut().retain(|held| *held != released);
         if holders.get().is_empty() {
             holders.remove();
+        }
+    }
+}
+
+fn count_release(counts: &mut HashMap<LockOwner, usize>, owner: LockOwner) {
+    if let Entry::Occupied(mut count) = counts.entry(owner) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }
@@ -404,6 +435,29 @@ mod tests {
         assert_eq!(locks.other_on_row(Some(bob), ROW, RowLock::Share), None);
         assert_eq!(locks.other_in_table(Some(bob), TABLE), Some(alice));
         locks.release(alice, 0);
+        assert!(locks.is_empty() && locks.taken.is_empty());
+    }
+
+    #[test]
+    fn references_are_bounded_per_owner_and_table() {
+        let (alice, bob) = (LockOwner(1), LockOwner(2));
+        let mut locks = RowLocks::default();
+        locks.take_reference(alice, TABLE, (0, 1));
+        let mark = locks.count(alice);
+        locks.take_reference(alice, TABLE, (0, 1));
+        locks.take_reference(alice, TABLE, (0, 2));
+        locks.take_reference(bob, TABLE, (0, 1));
+        assert!(locks.has_room_for_references(alice, TABLE, LOCKS_OF_TABLE_MAX - 2));
+        assert!(!locks.has_room_for_references(alice, TABLE, LOCKS_OF_TABLE_MAX - 1));
+        assert!(locks.has_room_for_references(bob, TABLE, LOCKS_OF_TABLE_MAX - 1));
+        assert!(locks.has_room_for_references(alice, TableId(8), LOCKS_OF_TABLE_MAX));
+        locks.release(alice, mark);
+        assert!(locks.has_room_for_references(alice, TABLE, LOCKS_OF_TABLE_MAX - 1));
+        assert_eq!(locks.other_referring(Some(bob), TABLE, (0, 1)), Some(alice));
+        // References do not lead to a lock of the whole table.
+        assert!(!locks.needs_table(alice, TABLE, LOCKS_OF_TABLE_MAX));
+        locks.release(alice, 0);
+        locks.release(bob, 0);
         assert!(locks.is_empty() && locks.taken.is_empty());
     }
 }

@@ -232,6 +232,14 @@ impl TableSchema {
         self.primary_key.iter().chain(&self.unique)
     }
 
+    /// True if a key, a check or a foreign key has the name.
+    #[must_use]
+    pub fn has_constraint(&self, name: &str) -> bool {
+        self.constraints().any(|key| key.name == name)
+            || self.checks.iter().any(|check| check.name == name)
+            || self.foreign_keys.iter().any(|key| key.name == name)
+    }
+
     /// The names of all that PostgreSQL calls an index: one for each constraint, and the others.
     pub fn index_names(&self) -> impl Iterator<Item = &str> {
         let others = self.indexes.iter().map(|index| &index.key);

@@ -87,9 +87,15 @@ fn address(
                 .checks
                 .iter()
                 .find(|check| check.table.id == table.id && check.name == *constraint);
-            let oid = match check {
-                Some(check) => check.oid,
-                None => KEY_CONSTRAINTS + objects.relation_named(namespace, constraint)?.oid,
+            let mut foreign_keys = objects.foreign_keys.iter();
+            let foreign_key = foreign_keys
+                .find(|known| known.table.id == table.id && known.key.name == *constraint);
+            let oid = match (check, foreign_key) {
+                (Some(check), _) => check.oid,
+                (None, Some(foreign_key)) => foreign_key.oid,
+                (None, None) => {
+                    KEY_CONSTRAINTS + objects.relation_named(namespace, constraint)?.oid
+                }
             };
             Some((PG_CONSTRAINT, oid, 0))
         }

@@ -1,8 +1,10 @@
 //! Transaction blocks: begin, savepoints, and end.
 
 use datafusion::sql::sqlparser::ast::TransactionMode;
+use thalweg_execution::cancellable_rules::check_cancelled;
 use thalweg_txn::{ConstraintTime, RowLockTerm, Savepoint, Transaction};
 use thalweg_types::{Error, Result, SqlState};
+use thalweg_values::errors::from_datafusion;
 
 use super::Session;
 use crate::locks::Ending;
@@ -169,7 +171,8 @@ impl Session {
         if self.settings.modes().is_read_committed() && self.can_lock_rows() {
             transaction.rebase(&self.database.shared.engine.snapshot())?;
         }
-        transaction.check_removed_keys(0, ConstraintTime::Commit)
+        let check = || check_cancelled().map_err(|error| from_datafusion(error, ""));
+        transaction.check_removed_keys(0, ConstraintTime::Commit, &check)
     }
 
     /// Also returns whether the transaction was committed.

@@ -513,7 +513,8 @@ fn verify_foreign_keys(execution: &Execution<'_>, id: TableId, checked: usize) -
     for key in &target.schema().foreign_keys[checked..] {
         rely_on(execution, id)?;
         rely_on(execution, key.parent)?;
-        execution.names.with(|t| t.check_all_references(id, key))?;
+        let check = || execution.check_cancelled();
+        execution.names.with(|t| t.check_all_references(id, key, &check))?;
     }
     Ok(())
 }
@@ -544,7 +545,8 @@ fn validate_constraint(
     change(execution, schema, None)?;
     rely_on(execution, id)?;
     rely_on(execution, key.parent)?;
-    execution.names.with(|t| t.check_all_references(id, &key))
+    let check = || execution.check_cancelled();
+    execution.names.with(|t| t.check_all_references(id, &key, &check))
 }
 
 fn drop_constraint(schema: &mut TableSchema, name: &str, if_exists: bool) -> Result<()> {

@@ -129,8 +129,7 @@ fn on_constraint(
 ) -> Result<Commented> {
     let target = Target::find(&execution.names.catalog(), table)?;
     let (schema, name) = (target.schema(), folded(constraint));
-    let is_key = schema.constraints().any(|key| key.name == name);
-    if !is_key && !schema.checks.iter().any(|check| check.name == name) {
+    if !schema.has_constraint(&name) {
         let message = format!("constraint \"{name}\" for table \"{}\" does not exist", schema.name);
         return Err(Error::new(SqlState::UNDEFINED_OBJECT, message));
     }

@@ -45,7 +45,7 @@ pub(super) fn before(execution: &Execution<'_>) -> Result<Option<Before>> {
 /// A row without its referenced row, or a key that rows still refer to (`23503`); errors of the
 /// changes that the actions make.
 pub(super) async fn finish(execution: &Execution<'_>, before: &Before) -> Result<()> {
-    let mut next = before.removed;
+    let (mut next, mut has_replaced) = (before.removed, false);
     loop {
         let removed = execution.names.with(|t| Ok(t.removed_from(next)))?;
         if removed.is_empty() {
@@ -53,15 +53,24 @@ pub(super) async fn finish(execution: &Execution<'_>, before: &Before) -> Result
         }
         next += removed.len();
         for removed in &removed {
-            act(execution, removed).await?;
+            // A cancel drops the statement here.
+            tokio::task::yield_now().await;
+            has_replaced |= act(execution, removed).await?;
         }
     }
-    let time = match execution.in_block {
-        true => ConstraintTime::Statement,
-        false => ConstraintTime::Whole,
+    // The actions have checked the constraints that are not deferred. A row that an action changed
+    // after the check may refer to a removed key.
+    let time = match (execution.in_block, has_replaced) {
+        (true, true) => Some(ConstraintTime::Statement),
+        (true, false) => None,
+        (false, true) => Some(ConstraintTime::Whole),
+        (false, false) => Some(ConstraintTime::Deferred),
     };
+    let check = || execution.check_cancelled();
     execution.names.with(|t| {
-        t.check_removed_keys(before.removed, time)?;
+        if let Some(time) = time {
+            t.check_removed_keys(before.removed, time, &check)?;
+        }
         match &before.savepoint {
             Some(savepoint) => t.check_new_references(Some(savepoint)),
             None => Ok(()),
@@ -69,10 +78,12 @@ pub(super) async fn finish(execution: &Execution<'_>, before: &Before) -> Result
     })
 }
 
-/// Carries out the actions for rows that were removed from one table.
-async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<()> {
+/// Carries out the actions for rows that were removed from one table. Returns whether rows were
+/// replaced.
+async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<bool> {
     let catalog = execution.names.catalog();
-    let Some(parent) = catalog.table(removed.table) else { return Ok(()) };
+    let check = || execution.check_cancelled();
+    let mut has_replaced = false;
     for (child, key) in catalog.references_to(removed.table) {
         let action = removed.action(key);
         match action {
@@ -82,23 +93,23 @@ async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<()> {
                 let child = &child.schema;
                 execution.names.with(|t| match t.is_deferred(child.id, key) {
                     true => Ok(()),
-                    false => t.check_unreferenced(removed, (child, key), true),
+                    false => t.check_unreferenced(removed, (child, key), true, &check),
                 })?;
                 continue;
             }
             ReferentialAction::Restrict => {
                 let checked = (&child.schema, key);
-                execution.names.with(|t| t.check_unreferenced(removed, checked, false))?;
+                execution.names.with(|t| t.check_unreferenced(removed, checked, false, &check))?;
                 continue;
             }
             ReferentialAction::Cascade
             | ReferentialAction::SetNull
             | ReferentialAction::SetDefault => {}
         }
-        let keys = removed.keys(key, &parent.schema)?;
+        let Some(keys) = removed.keys(key)? else { continue };
         let id = child.schema.id;
         let state = execution.names.with(|t| t.state(id))?;
-        let found = find_children(&state, &key.columns, &keys.old)?;
+        let found = find_children(&state, &key.columns, &keys.old, &check)?;
         if found.is_empty() {
             continue;
         }
@@ -118,8 +129,9 @@ async fn act(execution: &Execution<'_>, removed: &Removed) -> Result<()> {
         };
         let rows = state.rows_at(&ids)?;
         change(execution, (child, key), &ids, rows, values).await?;
+        has_replaced = true;
     }
-    Ok(())
+    Ok(has_replaced)
 }
 
 /// New values of a foreign key's columns.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, ArrayRef, Scalar};
 use arrow::compute::kernels::cmp;
-use thalweg_types::{Key, RowId};
+use thalweg_types::{Key, Result, RowId};
 
 use super::{Slot, StateKey, TableState};
 use crate::Chunk;
@@ -36,6 +36,48 @@ impl TableState {
         let probe = Probe { hashes: KeyHashes::new(columns), columns };
         let (found, open) = self.probe_indexes(key, &probe);
         open.is_empty().then_some(found)
+    }
+
+    /// The live rows that have one of some keys in the columns at `positions`, each with the place
+    /// of its key in `keys`. Values are equal if they are equal in an index. No row matches a key
+    /// with a NULL. Scans the whole state; `check` runs before each chunk and may end the scan.
+    ///
+    /// # Errors
+    /// Those of `check`.
+    pub fn rows_with_keys(
+        &self,
+        positions: &[usize],
+        keys: &[ArrayRef],
+        check: impl Fn() -> Result<()>,
+    ) -> Result<Vec<(RowId, usize)>> {
+        let probe = Probe { hashes: KeyHashes::new(keys), columns: keys };
+        let wanted = (0..probe.hashes.hashes.len()).filter(|row| !probe.hashes.is_null(*row));
+        let wanted: Vec<usize> = wanted.collect();
+        let mut by_hash: HashMap<u32, Vec<usize>> = HashMap::new();
+        for &row in &wanted {
+            by_hash.entry(probe.hashes.hashes[row]).or_default().push(row);
+        }
+        let mut found = Vec::new();
+        for slot in &self.slots {
+            check()?;
+            let few = wanted.len() <= ZONE_KEYS_MAX;
+            if few && !wanted.iter().any(|row| may_contain(slot, positions, &probe, *row)) {
+                continue;
+            }
+            let columns = slot.columns(positions);
+            let hashes = KeyHashes::new(&columns);
+            for (place, hash) in hashes.hashes.iter().enumerate() {
+                let Some(rows) = by_hash.get(hash) else { continue };
+                if slot.is_dead(place as u32) || hashes.is_null(place) {
+                    continue;
+                }
+                let is_same =
+                    |row: &&usize| same_key(keys, **row, |column| cell(&columns[column], place));
+                let matched = rows.iter().find(is_same);
+                found.extend(matched.map(|row| (RowId::new(slot.number, place as u32), *row)));
+            }
+        }
+        Ok(found)
     }
 
     /// The rows that the indexes find, and the keys that they cannot decide.

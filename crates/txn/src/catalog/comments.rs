@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use thalweg_types::{ColumnId, Key, TableSchema};
+use thalweg_types::{ColumnId, ForeignKey, Key, TableSchema};
 
 use super::access::Securable;
 use super::roles::RoleId;
@@ -153,7 +153,8 @@ fn part_after(part: CommentPart, before: &TableSchema, after: &TableSchema) -> O
                 });
                 found.map(|check| check.name.clone())
             };
-            key.or_else(check).map(CommentPart::Constraint)
+            let foreign_key = || foreign_key_after(&name, before, after);
+            key.or_else(check).or_else(foreign_key).map(CommentPart::Constraint)
         }
         CommentPart::Index(name) => {
             let all = |table: &'_ TableSchema| -> Vec<Key> {
@@ -180,6 +181,18 @@ fn key_after<'a>(
         .iter()
         .find(|key| key.name == name)
         .or_else(|| after.iter().find(|key| key.columns == old.columns && !is_old(&key.name)));
+    found.map(|key| key.name.clone())
+}
+
+/// Like [`key_after`], for a foreign key.
+fn foreign_key_after(name: &str, before: &TableSchema, after: &TableSchema) -> Option<String> {
+    let old = before.foreign_keys.iter().find(|key| key.name == name)?;
+    let is_old = |name: &str| before.foreign_keys.iter().any(|key| key.name == name);
+    let same_name = after.foreign_keys.iter().find(|key| key.name == name);
+    let renamed = |key: &&ForeignKey| {
+        !is_old(&key.name) && ForeignKey { name: old.name.clone(), ..(*key).clone() } == *old
+    };
+    let found = same_name.or_else(|| after.foreign_keys.iter().find(renamed));
     found.map(|key| key.name.clone())
 }
 

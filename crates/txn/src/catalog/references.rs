@@ -35,6 +35,28 @@ impl Catalog {
         })
     }
 
+    /// A table with a foreign key to `parent` that an earlier form of the catalog lacks.
+    pub(crate) fn new_reference_to(
+        &self,
+        parent: TableId,
+        earlier: &Catalog,
+    ) -> Option<&TableEntry> {
+        let mut keys = self.references_to(parent);
+        let is_new = |(child, key): &(&TableEntry, &ForeignKey)| {
+            let before = earlier.table(child.schema.id);
+            !before.is_some_and(|before| has_reference(&before.schema, key))
+        };
+        keys.find(is_new).map(|(child, _)| child)
+    }
+
+    /// The tables to which a new or altered table refers by foreign keys that the catalog lacks.
+    pub(crate) fn newly_referenced(&self, schema: &TableSchema) -> Vec<TableId> {
+        let before = self.table(schema.id);
+        let is_new =
+            |key: &&ForeignKey| !before.is_some_and(|before| has_reference(&before.schema, key));
+        schema.foreign_keys.iter().filter(is_new).map(|key| key.parent).collect()
+    }
+
     pub(super) fn add_references(&mut self, schema: &TableSchema) {
         for key in &schema.foreign_keys {
             let references = std::sync::Arc::make_mut(&mut self.references);
@@ -160,4 +182,13 @@ impl InKeyOrder {
         let columns = columns.collect::<Option<Vec<_>>>()?;
         Some(InKeyOrder { number, key: key.clone(), columns })
     }
+}
+
+/// True if a table has a foreign key of the same columns to the same key, of any name.
+fn has_reference(schema: &TableSchema, key: &ForeignKey) -> bool {
+    let is_same = |known: &ForeignKey| {
+        (known.parent, &known.columns, &known.parent_columns)
+            == (key.parent, &key.columns, &key.parent_columns)
+    };
+    schema.foreign_keys.iter().any(is_same)
 }

@@ -1,30 +1,34 @@
 //! Finds the rows that refer to keys.
 
-use std::collections::HashMap;
 use std::ops::Bound;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::row::{RowConverter, SortField};
 use thalweg_store::{KeyRange, TableState, arrow_type};
-use thalweg_types::{ColumnId, Error, Index, Result, RowId};
+use thalweg_types::{ColumnId, Index, Result, RowId};
 
 use super::as_type;
 
 /// Maximum number of keys that are searched one by one in an index. One scan finds more keys.
 const SEARCHES_MAX: usize = 4_096;
 
+/// Fails if the work is not wanted any more: the statement was canceled.
+pub type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + 'a);
+
 /// The live rows with given values in some columns, each with the position of its values. `columns`
 /// name the columns, `keys` are their values. No row matches values of which one is NULL.
 ///
 /// A unique key or an index of the columns finds the rows. Without one, the table is scanned.
+/// `check` runs now and then, and may end the search.
 ///
 /// # Errors
-/// Only internal errors: values of other types.
+/// Those of `check`; internal errors: values of other types.
 pub fn find_children(
     state: &TableState,
     columns: &[ColumnId],
     keys: &[ArrayRef],
+    check: CancelCheck<'_>,
 ) -> Result<Vec<(RowId, usize)>> {
+    check()?;
     let schema = state.schema();
     let positions: Vec<usize> = columns.iter().filter_map(|id| schema.position(*id)).collect();
     let wanted = positions.iter().map(|at| arrow_type(&schema.columns[*at].data_type));
@@ -52,9 +56,10 @@ pub fn find_children(
         Some(index) if valid.len() <= SEARCHES_MAX => {
             let order = index.key.columns[..columns.len()].iter().filter_map(offset_of);
             let keys: Vec<ArrayRef> = order.map(|at| ArrayRef::clone(&keys[at])).collect();
-            Ok(search(state, index, &keys, &valid))
+            search(state, index, &keys, &valid, check)
         }
-        _ => scan(state, &positions, &keys, &valid),
+        // Values are compared as in the checks by key: 0.0 is -0.0, and a day is 24 hours.
+        _ => state.rows_with_keys(&positions, &keys, check),
     }
 }
 
@@ -64,10 +69,12 @@ fn search(
     index: &Index,
     keys: &[ArrayRef],
     valid: &[usize],
-) -> Vec<(RowId, usize)> {
+    check: CancelCheck<'_>,
+) -> Result<Vec<(RowId, usize)>> {
     let positions = state.schema().key_positions(&index.key);
     let mut found = Vec::new();
     for chunk in state.chunks() {
+        check()?;
         for row in valid {
             let equal = keys.iter().map(|key| key.slice(*row, 1)).collect();
             let range = KeyRange { equal, from: Bound::Unbounded, to: Bound::Unbounded };
@@ -75,37 +82,6 @@ fn search(
             let offsets = chunk.places(std::slice::from_ref(&hits)).into_iter();
             let row_id = |offset: u16| RowId::new(chunk.number(), u32::from(offset));
             found.extend(offsets.map(|offset| (row_id(offset), *row)));
-        }
-    }
-    found
-}
-
-/// Finds rows by a scan of the whole table.
-fn scan(
-    state: &TableState,
-    positions: &[usize],
-    keys: &[ArrayRef],
-    valid: &[usize],
-) -> Result<Vec<(RowId, usize)>> {
-    let compared = |error| Error::internal("foreign keys cannot be compared").with_source(error);
-    let fields = keys.iter().map(|key| SortField::new(key.data_type().clone()));
-    let converter = RowConverter::new(fields.collect()).map_err(compared)?;
-    let sought = converter.convert_columns(keys).map_err(compared)?;
-    let sought: HashMap<&[u8], usize> =
-        valid.iter().map(|row| (sought.row(*row).data(), *row)).collect();
-    let mut found = Vec::new();
-    for chunk in state.chunks() {
-        let columns = chunk.columns(positions);
-        let live = chunk.live_mask();
-        let rows = converter.convert_columns(&columns).map_err(compared)?;
-        for offset in 0..chunk.rows() {
-            if live.as_ref().is_some_and(|live| !live.value(offset)) {
-                continue;
-            }
-            // No key has a NULL, so a row with a NULL matches none.
-            if let Some(row) = sought.get(rows.row(offset).data()) {
-                found.push((RowId::new(chunk.number(), offset as u32), *row));
-            }
         }
     }
     Ok(found)

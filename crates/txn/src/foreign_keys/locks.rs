@@ -29,8 +29,13 @@ impl TransactionStage {
     ) -> Result<Option<Attempt>> {
         let id = wanted.table;
         let Some(writer) = self.tables.get(&id) else { return Ok(None) };
-        let holders = writer.table.key_holders(keys.number, &keys.columns)?;
         let hashes = Table::key_hashes(&keys.columns);
+        let is_share = keys.lock == RowLock::Share;
+        if is_share && !self.row_locks.has_room_for_references(owner, id, hashes.len()) {
+            // The commit checks that the keys exist.
+            return Ok(None);
+        }
+        let holders = writer.table.key_holders(keys.number, &keys.columns)?;
         for (holder, hash) in holders.into_iter().zip(hashes) {
             let key = (keys.number as u32, hash);
             let (excluding, is_stale) = match keys.lock {

@@ -3,31 +3,33 @@
 //! A statement of a block is checked at its end, on the transaction's own state. The transaction
 //! stage checks the whole transaction again when it commits.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::filter;
 use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
-use thalweg_store::TableState;
+use thalweg_store::{Table, TableState};
 use thalweg_types::{
     ColumnId, Error, ForeignKey, ReferentialAction, Result, RowId, TableId, TableSchema,
 };
 
 use super::{RowLock, Savepoint, Transaction};
 use crate::catalog::{InKeyOrder, table_is_gone};
-use crate::foreign_keys::{Referring, find_children, still_referenced};
-use crate::row_locks::{KeyLocks, TableLocks};
+use crate::foreign_keys::{CancelCheck, Referring, find_children, still_referenced};
+use crate::row_locks::{KeyLocks, LOCKS_OF_TABLE_MAX, TableLocks};
 
-/// Rows of a table to which foreign keys refer, that were deleted or replaced.
+/// Rows of a table to which foreign keys refer, that were deleted, or replaced by rows with other
+/// keys. Only the columns to which foreign keys refer are recorded.
 #[derive(Clone, Debug)]
 pub struct Removed {
     pub table: TableId,
-    /// The rows as they were.
-    pub old: RecordBatch,
-    /// The row that replaces each of them; `None` if they were deleted.
-    pub new: Option<RecordBatch>,
+    columns: Vec<ColumnId>,
+    /// The values of `columns` in the rows as they were.
+    old: Vec<ArrayRef>,
+    /// The values of `columns` in the row that replaces each of them; `None` if they were deleted.
+    new: Option<Vec<ArrayRef>>,
 }
 
 /// The times at which a transaction checks its deferrable constraints: `SET CONSTRAINTS`.
@@ -75,8 +77,32 @@ impl Transaction {
         if rows.is_empty() || !self.changes.catalog.is_referenced(id) {
             return Ok(());
         }
-        let old = self.state(id)?.rows_at(rows)?;
-        self.changes.removed.push(Removed { table: id, old, new: new.cloned() });
+        let state = self.state(id)?;
+        let keys = self.changes.catalog.references_to(id);
+        let columns: BTreeSet<ColumnId> =
+            keys.flat_map(|(_, key)| key.parent_columns.iter().copied()).collect();
+        let columns: Vec<ColumnId> = columns.into_iter().collect();
+        let positions: Option<Vec<usize>> =
+            columns.iter().map(|column| state.schema().position(*column)).collect();
+        let positions =
+            positions.ok_or_else(|| Error::internal("a referenced table lacks a column"))?;
+        let mut old = state.columns_at(rows, &positions)?;
+        let mut new = new.map(|new| {
+            let columns = positions.iter().map(|at| ArrayRef::clone(new.column(*at)));
+            columns.collect::<Vec<_>>()
+        });
+        if let Some(values) = &mut new {
+            let is_changed: Vec<bool> =
+                same_rows(&old, values)?.into_iter().map(|same| !same).collect();
+            if !is_changed.contains(&true) {
+                return Ok(());
+            }
+            if is_changed.contains(&false) {
+                old = picked(&old, is_changed.clone())?;
+                *values = picked(values, is_changed)?;
+            }
+        }
+        self.changes.removed.push(Removed { table: id, columns, old, new });
         Ok(())
     }
 
@@ -157,34 +183,14 @@ impl Transaction {
     /// The locks on keys that the changes since a savepoint need: shared ones on the keys that new
     /// rows refer to, exclusive ones on referenced keys that were removed.
     pub(super) fn key_locks_since(&mut self, before: &Savepoint) -> Result<Vec<TableLocks>> {
-        let mut locks = Vec::new();
         if !self.changes.catalog.has_foreign_keys() {
-            return Ok(locks);
+            return Ok(Vec::new());
         }
-        for id in self.children_changed() {
-            for referring in self.new_references(id, Some(before))? {
-                let parent = self.state(referring.parent())?;
-                let holders = referring.holders(&parent);
-                // Other transactions do not see the transaction's own rows, which need no lock.
-                let is_others = |row: usize| {
-                    referring.refers(row)
-                        && holders[row].is_some_and(|row| !TableState::is_private(row.chunk()))
-                };
-                let is_others = (0..holders.len()).map(is_others).collect::<Vec<_>>();
-                let keys = KeyLocks {
-                    number: referring.number,
-                    columns: picked(&referring.columns, is_others)?,
-                    lock: RowLock::Share,
-                };
-                locks.extend(self.locks_of_keys(parent.schema(), keys));
-            }
-        }
+        let mut locks = self.reference_locks_since(before)?;
         for removed in self.removed_from(before.changes.removed.len()) {
             let state = self.state(removed.table)?;
             for ordered in self.referenced_keys(state.schema()) {
-                let positions = state.schema().key_positions(&ordered.key);
-                let columns: Vec<ArrayRef> =
-                    positions.iter().map(|at| ArrayRef::clone(removed.old.column(*at))).collect();
+                let Some(columns) = removed.old_values(&ordered.key.columns) else { continue };
                 let holders = state.probe(&ordered.key, &columns);
                 let is_gone = |row: usize| {
                     holders[row].is_none() && columns.iter().all(|column| column.is_valid(row))
@@ -196,6 +202,39 @@ impl Transaction {
             }
         }
         Ok(locks)
+    }
+
+    /// Shared locks on the keys that new rows refer to, each key once. There are none if these are
+    /// more keys than an owner may lock: the commit checks that the keys exist.
+    fn reference_locks_since(&mut self, before: &Savepoint) -> Result<Vec<TableLocks>> {
+        let mut wanted: BTreeMap<(TableId, usize), WantedKeys> = BTreeMap::new();
+        for id in self.children_changed() {
+            for referring in self.new_references(id, Some(before))? {
+                let wanted = wanted.entry((referring.parent(), referring.number)).or_default();
+                if wanted.hashes.len() > LOCKS_OF_TABLE_MAX {
+                    continue;
+                }
+                let parent = self.state(referring.parent())?;
+                let holders = referring.holders(&parent);
+                let hashes = Table::key_hashes(&referring.columns);
+                // Other transactions do not see the transaction's own rows, which need no lock.
+                let is_others = |row: usize| {
+                    referring.refers(row)
+                        && holders[row].is_some_and(|row| !TableState::is_private(row.chunk()))
+                };
+                let is_first = |row| is_others(row) && wanted.hashes.insert(hashes[row]);
+                let is_first = (0..holders.len()).map(is_first).collect::<Vec<_>>();
+                let keys = KeyLocks {
+                    number: referring.number,
+                    columns: picked(&referring.columns, is_first)?,
+                    lock: RowLock::Share,
+                };
+                wanted.locks.extend(self.locks_of_keys(parent.schema(), keys));
+            }
+        }
+        let is_bounded = |wanted: &WantedKeys| wanted.hashes.len() <= LOCKS_OF_TABLE_MAX;
+        let wanted = wanted.into_values().filter(is_bounded);
+        Ok(wanted.flat_map(|wanted| wanted.locks).collect())
     }
 
     /// The keys of a table that foreign keys refer to, each once.
@@ -222,6 +261,14 @@ impl Transaction {
     }
 }
 
+/// The locks that a statement wants on one key of a table.
+#[derive(Default)]
+struct WantedKeys {
+    /// The hashes of the keys. Locks know keys by their hashes.
+    hashes: HashSet<u32>,
+    locks: Vec<TableLocks>,
+}
+
 fn picked(columns: &[ArrayRef], which: Vec<bool>) -> Result<Vec<ArrayRef>> {
     let which = which.into();
     let pick = |column: &ArrayRef| {
@@ -242,27 +289,34 @@ pub struct RemovedKeys {
 
 impl Removed {
     /// The keys of these rows that a foreign key may refer to. Rows that keep their key are left
-    /// out.
+    /// out. `None` if the foreign key is newer than the removal: its definition checked all rows.
     ///
     /// # Errors
     /// Only internal errors.
-    pub fn keys(&self, foreign_key: &ForeignKey, parent: &TableSchema) -> Result<RemovedKeys> {
-        let positions: Vec<usize> =
-            foreign_key.parent_columns.iter().filter_map(|id| parent.position(*id)).collect();
-        let columns = |rows: &RecordBatch| {
-            let columns = positions.iter().map(|at| ArrayRef::clone(rows.column(*at)));
-            columns.collect::<Vec<_>>()
-        };
-        let (old, new) = (columns(&self.old), self.new.as_ref().map(columns));
+    pub fn keys(&self, foreign_key: &ForeignKey) -> Result<Option<RemovedKeys>> {
+        let columns = &foreign_key.parent_columns;
+        let Some(old) = self.old_values(columns) else { return Ok(None) };
+        let new = self.new.as_ref().and_then(|new| self.of_columns(new, columns));
+        let rows = old.first().map_or(0, |column| column.len());
         let is_same = match &new {
-            None => vec![false; self.old.num_rows()],
+            None => vec![false; rows],
             Some(new) => same_rows(&old, new)?,
         };
         let is_removed =
             |row: usize| !is_same[row] && old.iter().all(|column| column.is_valid(row));
-        let is_removed: Vec<bool> = (0..self.old.num_rows()).map(is_removed).collect();
+        let is_removed: Vec<bool> = (0..rows).map(is_removed).collect();
         let new = new.map(|new| picked(&new, is_removed.clone())).transpose()?;
-        Ok(RemovedKeys { old: picked(&old, is_removed)?, new })
+        Ok(Some(RemovedKeys { old: picked(&old, is_removed)?, new }))
+    }
+
+    /// The old values of some columns; `None` if one was not recorded.
+    fn old_values(&self, columns: &[ColumnId]) -> Option<Vec<ArrayRef>> {
+        self.of_columns(&self.old, columns)
+    }
+
+    fn of_columns(&self, values: &[ArrayRef], columns: &[ColumnId]) -> Option<Vec<ArrayRef>> {
+        let offset = |id: &ColumnId| self.columns.iter().position(|column| column == id);
+        columns.iter().map(|id| Some(ArrayRef::clone(&values[offset(id)?]))).collect()
     }
 
     /// The action of a foreign key for these rows.
@@ -292,6 +346,8 @@ pub enum ConstraintTime {
     Statement,
     /// All: the statement is a transaction of its own.
     Whole,
+    /// Constraints that are deferred now.
+    Deferred,
     /// Constraints that may have been deferred.
     Commit,
 }
@@ -301,14 +357,20 @@ impl Transaction {
     /// rows behind the first entries of [`removed_from`](Self::removed_from) are checked.
     ///
     /// # Errors
-    /// The first key that a row still refers to (`23503`).
-    pub fn check_removed_keys(&mut self, first: usize, time: ConstraintTime) -> Result<()> {
+    /// The first key that a row still refers to (`23503`); errors of `check`.
+    pub fn check_removed_keys(
+        &mut self,
+        first: usize,
+        time: ConstraintTime,
+        check: CancelCheck<'_>,
+    ) -> Result<()> {
         let catalog = Arc::clone(&self.changes.catalog);
         for removed in self.removed_from(first) {
             for (child, key) in catalog.references_to(removed.table) {
                 let is_checked = match time {
                     ConstraintTime::Statement => !self.is_deferred(child.schema.id, key),
                     ConstraintTime::Whole => true,
+                    ConstraintTime::Deferred => self.is_deferred(child.schema.id, key),
                     ConstraintTime::Commit => key.deferrable,
                 };
                 // A default may be the removed key.
@@ -317,7 +379,7 @@ impl Transaction {
                     ReferentialAction::NoAction | ReferentialAction::SetDefault
                 );
                 if is_checked && is_left {
-                    self.check_unreferenced(&removed, (&child.schema, key), true)?;
+                    self.check_unreferenced(&removed, (&child.schema, key), true, check)?;
                 }
             }
         }
@@ -328,16 +390,18 @@ impl Transaction {
     /// has again are left out.
     ///
     /// # Errors
-    /// The first key that a row still refers to (`23503`).
+    /// The first key that a row still refers to (`23503`); errors of `check`.
     pub fn check_unreferenced(
         &mut self,
         removed: &Removed,
         (child, key): (&Arc<TableSchema>, &ForeignKey),
         may_return: bool,
+        check: CancelCheck<'_>,
     ) -> Result<()> {
+        check()?;
         let state = self.state(removed.table)?;
         let parent = Arc::clone(state.schema());
-        let mut old = removed.keys(key, &parent)?.old;
+        let Some(RemovedKeys { mut old, .. }) = removed.keys(key)? else { return Ok(()) };
         if may_return && let Some(ordered) = InKeyOrder::of(key, &parent) {
             let offset = |id: &ColumnId| key.parent_columns.iter().position(|column| column == id);
             let columns = ordered.key.columns.iter().filter_map(offset);
@@ -345,7 +409,7 @@ impl Transaction {
             let holders = state.probe(&ordered.key, &columns);
             old = picked(&old, holders.into_iter().map(|holder| holder.is_none()).collect())?;
         }
-        let found = find_children(&*self.state(child.id)?, &key.columns, &old)?;
+        let found = find_children(&*self.state(child.id)?, &key.columns, &old, check)?;
         match found.into_iter().map(|(_, row)| row).min() {
             None => Ok(()),
             Some(row) => Err(still_referenced((&parent, child), key, &old, row)),
@@ -355,8 +419,14 @@ impl Transaction {
     /// Checks that all rows of a table refer to rows that the transaction sees.
     ///
     /// # Errors
-    /// The first row without its referenced row (`23503`).
-    pub fn check_all_references(&mut self, id: TableId, key: &ForeignKey) -> Result<()> {
+    /// The first row without its referenced row (`23503`). Errors of `check`, which runs before
+    /// each chunk.
+    pub fn check_all_references(
+        &mut self,
+        id: TableId,
+        key: &ForeignKey,
+        check: CancelCheck<'_>,
+    ) -> Result<()> {
         let catalog = Arc::clone(&self.changes.catalog);
         let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
         let parent = self.state(key.parent)?;
@@ -365,6 +435,7 @@ impl Transaction {
         let positions =
             positions.ok_or_else(|| Error::internal("a row lacks a column of its foreign key"))?;
         for chunk in self.state(id)?.chunks() {
+            check()?;
             let columns = chunk.columns(&positions);
             let columns = match chunk.live_mask() {
                 None => columns,

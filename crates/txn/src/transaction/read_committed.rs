@@ -19,8 +19,10 @@ impl Transaction {
     ///
     /// # Errors
     /// If another transaction has altered or dropped a table that this one has changed, or has
-    /// changed a row that this one has changed without a lock (`40001`). The transaction cannot be
-    /// used then.
+    /// changed a row that this one has changed without a lock (`40001`). If a foreign key that is
+    /// newer than the snapshot refers to a table of which this transaction has removed rows
+    /// (`40001`): its statements did not look for referring rows. The transaction cannot be used
+    /// then.
     pub fn rebase(&mut self, now: &Snapshot) -> Result<()> {
         if now.lsn() <= self.snapshot.lsn() || self.has_definitions() {
             return Ok(());
@@ -29,6 +31,11 @@ impl Transaction {
             let entry = now.catalog().table(*id).ok_or_else(table_is_gone)?;
             if overlay.version != Some(entry.version) {
                 return Err(altered_meanwhile(&entry.schema.name));
+            }
+            if !overlay.kill.is_empty()
+                && let Some(child) = now.catalog().new_reference_to(*id, self.snapshot.catalog())
+            {
+                return Err(altered_meanwhile(&child.schema.name));
             }
             overlay.rebase(now.table(*id).ok_or_else(table_is_gone)?)?;
         }

@@ -166,3 +166,113 @@ async fn definitions_are_recovered() {
     drop((session, database));
     check(&mut open().session()).await;
 }
+
+async fn run_all(session: &mut Session, statements: &[&str]) {
+    for sql in statements {
+        session.execute(sql).await.unwrap();
+    }
+}
+
+/// A constraint that another session adds while a block has removed a key without a constraint.
+#[tokio::test]
+async fn a_constraint_that_appears_in_a_block_leaves_no_orphan() {
+    let definitions: [&[&str]; 3] = [
+        &["ALTER TABLE follows ADD FOREIGN KEY (p) REFERENCES late"],
+        &[
+            "BEGIN",
+            "CREATE TABLE c (id integer, p integer REFERENCES late)",
+            "INSERT INTO c VALUES (1, 1)",
+            "COMMIT",
+        ],
+        &[
+            "BEGIN",
+            "ALTER TABLE follows ADD FOREIGN KEY (p) REFERENCES late NOT VALID",
+            "INSERT INTO follows VALUES (2, 1)",
+            "COMMIT",
+        ],
+    ];
+    for definition in definitions {
+        for removal in ["DELETE FROM late WHERE id = 1", "UPDATE late SET id = 3 WHERE id = 1"] {
+            let database = Database::in_memory().unwrap();
+            let mut block = database.session();
+            let prepared = [
+                "CREATE TABLE late (id integer PRIMARY KEY)",
+                "CREATE TABLE follows (id integer, p integer)",
+                "INSERT INTO late VALUES (1), (2)",
+                "INSERT INTO follows VALUES (1, 1)",
+                "BEGIN",
+                removal,
+            ];
+            run_all(&mut block, &prepared).await;
+            let mut other = database.session();
+            let defining = tokio::spawn(async move {
+                for sql in definition {
+                    other.execute(sql).await.map(drop)?;
+                }
+                Ok::<(), thalweg_types::Error>(())
+            });
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            run_all(&mut block, &["SELECT 1", "COMMIT"]).await;
+            let error = defining.await.unwrap().unwrap_err();
+            let expected = [SqlState::FOREIGN_KEY_VIOLATION, SqlState::SERIALIZATION_FAILURE];
+            assert!(expected.contains(&error.state()), "{definition:?}: {error:?}");
+        }
+    }
+}
+
+/// Rows for an older form of the table are a conflict, not an internal error.
+#[tokio::test]
+async fn a_referring_table_that_is_altered_meanwhile_is_a_conflict() {
+    for other_type in ["interval", "uuid", "text", "bytea", "integer[]"] {
+        let database = Database::in_memory().unwrap();
+        let (mut block, mut other) = (database.session(), database.session());
+        let table =
+            format!("CREATE TABLE c (first integer, other {other_type}, p integer REFERENCES p)");
+        run_all(&mut other, &["CREATE TABLE p (id integer PRIMARY KEY)", &table]).await;
+        run_all(&mut other, &["INSERT INTO p VALUES (1)"]).await;
+        run_all(&mut block, &["BEGIN", "INSERT INTO c VALUES (1, NULL, 1)"]).await;
+        let altering = ["ALTER TABLE c DROP COLUMN first", "ALTER TABLE c ADD COLUMN last integer"];
+        run_all(&mut other, &altering).await;
+        let error = block.execute("COMMIT").await.err().unwrap();
+        assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE, "{other_type}: {error:?}");
+    }
+}
+
+/// A long chain of cascades yields the thread for each link, so that a cancel ends it.
+#[tokio::test]
+async fn cascades_yield_their_thread() {
+    const LINKS: usize = 50;
+    let database = Database::builder().threads(1).open().unwrap();
+    let mut session = database.session();
+    let prepared = [
+        "CREATE TABLE chain (id integer PRIMARY KEY, \
+         up integer REFERENCES chain ON DELETE CASCADE)",
+        "INSERT INTO chain SELECT g, nullif(g - 1, 0) FROM generate_series(1, 50) s(g)",
+    ];
+    run_all(&mut session, &prepared).await;
+    let handle = session.cancel_handle();
+    let mut deleting = Box::pin(session.execute("DELETE FROM chain WHERE id = 1"));
+    let mut waits = 0;
+    while futures::poll!(deleting.as_mut()).is_pending() {
+        waits += 1;
+        tokio::task::yield_now().await;
+    }
+    drop(deleting);
+    assert!(waits >= LINKS, "{waits}");
+    run_all(&mut session, &[prepared[1]]).await;
+    let mut deleting = Box::pin(session.execute("DELETE FROM chain WHERE id = 1"));
+    for _ in 0..LINKS / 2 {
+        assert!(futures::poll!(deleting.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    handle.cancel();
+    assert_eq!(deleting.await.err().unwrap().state(), SqlState::QUERY_CANCELED);
+    let mut rows = session.execute("SELECT id FROM chain").await.unwrap().rows.unwrap();
+    let mut count = 0;
+    while let Some(batch) = rows.next().await {
+        count += batch.unwrap().num_rows();
+    }
+    assert_eq!(count, LINKS);
+}

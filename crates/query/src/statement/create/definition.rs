@@ -21,7 +21,7 @@ use super::super::rows::{compile, evaluate_default};
 use super::super::sequence::{takes_numbers, with_numbers};
 use super::super::{Execution, Target, folded, storage_parameters, stored_moments};
 use super::check_names;
-use super::foreign_key::add_foreign_key;
+use super::foreign_key::{add_foreign_key, constraint_exists};
 use crate::statement::target::QualifiedName;
 
 /// Columns and constraints by name, before ids are assigned.
@@ -178,14 +178,15 @@ impl Definition {
             shard_key: None,
         };
         check_names(&schema)?;
+        // PostgreSQL names checks before keys, so that a check may have the usual name of a key.
+        for (given, column, expression) in self.checks {
+            add_check(&mut schema, execution, given, column.as_deref(), &expression)?;
+        }
         if let Some((given, columns)) = self.primary_key {
             add_primary_key(&mut schema, given, &columns)?;
         }
         for (given, columns) in self.unique {
             add_unique(&mut schema, given, &columns)?;
-        }
-        for (given, column, expression) in self.checks {
-            add_check(&mut schema, execution, given, column.as_deref(), &expression)?;
         }
         for (given, column, key) in self.foreign_keys {
             add_foreign_key(&mut schema, execution, given, column.as_deref(), &key)?;
@@ -278,6 +279,7 @@ pub(in crate::statement) fn add_primary_key(
         return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
     }
     let name = given.unwrap_or_else(|| format!("{}_pkey", schema.name));
+    require_free_name(schema, &name)?;
     let ids = column_ids(schema, columns)?;
     for column in &mut schema.columns {
         column.nullable &= !ids.contains(&column.id);
@@ -286,14 +288,26 @@ pub(in crate::statement) fn add_primary_key(
     Ok(())
 }
 
+/// Refuses the name of another constraint. An index of the name is reported when the table is
+/// created or altered.
+fn require_free_name(schema: &TableSchema, name: &str) -> Result<()> {
+    let is_index = schema.index_names().any(|known| known == name);
+    match !is_index && schema.has_constraint(name) {
+        true => Err(constraint_exists(name, &schema.name)),
+        false => Ok(()),
+    }
+}
+
 pub(in crate::statement) fn add_unique(
     schema: &mut TableSchema,
     given: Option<String>,
     columns: &[String],
 ) -> Result<()> {
     let base = format!("{}_{}_key", schema.name, columns.join("_"));
-    let taken = |name: &str| schema.index_names().any(|known| known == name);
+    let taken =
+        |name: &str| schema.has_constraint(name) || schema.index_names().any(|known| known == name);
     let name = given.unwrap_or_else(|| free_name(base, taken));
+    require_free_name(schema, &name)?;
     let columns = column_ids(schema, columns)?;
     schema.unique.push(Key { name, columns });
     Ok(())
@@ -310,8 +324,12 @@ pub(in crate::statement) fn add_check(
         Some(column) => format!("{}_{column}_check", schema.name),
         None => format!("{}_check", schema.name),
     };
-    let taken = |name: &str| schema.checks.iter().any(|check| check.name == name);
-    let name = given.unwrap_or_else(|| free_name(base, taken));
+    let taken = |name: &str| schema.has_constraint(name);
+    let name = match given {
+        Some(name) if taken(&name) => return Err(constraint_exists(&name, &schema.name)),
+        Some(name) => name,
+        None => free_name(base, taken),
+    };
     if schema.columns.iter().any(|column| column.data_type == DataType::Timestamptz) {
         stored_moments::check_definition(expression)?;
     }

@@ -119,20 +119,18 @@ fn parent_columns(parent: &TableSchema, names: &[Ident]) -> Result<Vec<ColumnId>
 
 /// `table_column_column_fkey`, with a number if that is taken.
 fn name(schema: &TableSchema, given: Option<String>, columns: &[String]) -> Result<String> {
-    let taken = |name: &str| {
-        schema.constraints().any(|key| key.name == name)
-            || schema.checks.iter().any(|check| check.name == name)
-            || schema.foreign_keys.iter().any(|key| key.name == name)
-    };
+    let taken = |name: &str| schema.has_constraint(name);
     match given {
-        Some(name) if taken(&name) => {
-            let table = &schema.name;
-            let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
-            Err(Error::new(SqlState::DUPLICATE_OBJECT, message))
-        }
+        Some(name) if taken(&name) => Err(constraint_exists(&name, &schema.name)),
         Some(name) => Ok(name),
         None => Ok(free_name(format!("{}_{}_fkey", schema.name, columns.join("_")), taken)),
     }
+}
+
+/// `constraint "…" for relation "…" already exists`
+pub(super) fn constraint_exists(name: &str, table: &str) -> Error {
+    let message = format!("constraint \"{name}\" for relation \"{table}\" already exists");
+    Error::new(SqlState::DUPLICATE_OBJECT, message)
 }
 
 fn check_types(

@@ -109,7 +109,7 @@ fn constraints(execution: &Execution<'_>, parameter: &SetSessionParamGeneric) ->
         if deferred || !catalog.has_foreign_keys() {
             return Ok(());
         }
-        t.check_removed_keys(0, ConstraintTime::Statement)?;
+        t.check_removed_keys(0, ConstraintTime::Statement, &|| execution.check_cancelled())?;
         t.check_new_references(None)
     })?;
     Ok(outcome)

@@ -1,6 +1,9 @@
 //! Foreign keys: groups that the transaction stage refuses.
 
-use arrow::array::Int64Array;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use arrow::record_batch::RecordBatch;
 use thalweg_env::Env;
 use thalweg_store::Put;
 use thalweg_types::{ColumnId, Error, ForeignKey, SqlState, TableId};
@@ -12,6 +15,12 @@ use crate::{CatalogChange, Durability, Engine, Failing, Transaction, find_childr
 /// Table 2, whose values are keys of table 1.
 fn refer(engine: &Engine) {
     let mut transaction = Transaction::new(engine.snapshot());
+    add_foreign_key(&mut transaction);
+    commit(engine, transaction).unwrap();
+}
+
+/// Lets the values of table 2 refer to the keys of table 1.
+pub(super) fn add_foreign_key(transaction: &mut Transaction) {
     let mut schema = transaction.catalog().table(TableId(2)).unwrap().schema.as_ref().clone();
     schema.foreign_keys.push(ForeignKey {
         name: "t2_value_fkey".to_owned(),
@@ -26,7 +35,6 @@ fn refer(engine: &Engine) {
     });
     let change = CatalogChange::AlterTable { schema, added: None, expected: None };
     transaction.change_catalog(change).unwrap();
-    commit(engine, transaction).unwrap();
 }
 
 fn commit(engine: &Engine, transaction: Transaction) -> Result<(), Error> {
@@ -37,7 +45,7 @@ fn commit(engine: &Engine, transaction: Transaction) -> Result<(), Error> {
 fn delete(transaction: &mut Transaction, key: i64) {
     let state = transaction.state(TableId(1)).unwrap();
     let primary = state.schema().primary_key.clone().unwrap();
-    let row = state.find(&primary, &[std::sync::Arc::new(Int64Array::from(vec![key])) as _]);
+    let row = state.find(&primary, &[Arc::new(Int64Array::from(vec![key])) as _]);
     transaction.kill(TableId(1), &[row.unwrap()]).unwrap();
 }
 
@@ -97,15 +105,111 @@ fn a_removal_loses_to_a_reference_after_its_snapshot() {
     // The statement that runs again sees the row.
     let mut again = Transaction::new(engine.snapshot());
     delete(&mut again, 1);
-    let error = again.check_removed_keys(0, crate::ConstraintTime::Whole).unwrap_err();
+    let error = again.check_removed_keys(0, crate::ConstraintTime::Whole, &|| Ok(())).unwrap_err();
     assert_eq!(error.state(), SqlState::FOREIGN_KEY_VIOLATION);
     let state = again.state(TableId(2)).unwrap();
-    let keys = [std::sync::Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])) as _];
-    let found = find_children(&state, &[ColumnId(2)], &keys).unwrap();
+    let keys = [Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])) as _];
+    let found = find_children(&state, &[ColumnId(2)], &keys, &|| Ok(())).unwrap();
+    let canceled = || Err(Error::internal("canceled"));
+    assert!(find_children(&state, &[ColumnId(2)], &keys, &canceled).is_err());
     assert_eq!(found.iter().map(|(_, key)| *key).collect::<Vec<_>>(), [0]);
     // A constraint that is newer than the snapshot of a removal was not looked at.
     let mut late = Transaction::new(engine.snapshot());
     delete(&mut late, 3);
     refer(&engine);
     assert_eq!(commit(&engine, late).unwrap_err().state(), SqlState::SERIALIZATION_FAILURE);
+}
+
+#[test]
+fn a_removal_does_not_move_past_a_new_foreign_key() {
+    let (env, ..) = Env::simulated(5);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    let parents = [(0, 1, 0), (1, 2, 0), (2, 3, 0)];
+    write(&engine, vec![put(&engine, 1, Put::Create, &parents)], Failing::LeaveOut).unwrap();
+    let mut removing = Transaction::new(engine.snapshot());
+    delete(&mut removing, 1);
+    let mut unchanged = Transaction::new(engine.snapshot());
+    unchanged.state(TableId(1)).unwrap();
+    refer(&engine);
+    write(&engine, vec![put(&engine, 2, Put::Create, &[(0, 10, 1)])], Failing::LeaveOut).unwrap();
+    let error = removing.rebase(&engine.snapshot()).unwrap_err();
+    assert_eq!(error.state(), SqlState::SERIALIZATION_FAILURE);
+    unchanged.rebase(&engine.snapshot()).unwrap();
+    delete(&mut unchanged, 2);
+    // Other changes of the referring table do not end the block.
+    let mut altering = Transaction::new(engine.snapshot());
+    let mut schema = altering.catalog().table(TableId(2)).unwrap().schema.as_ref().clone();
+    schema.foreign_keys[0].name = "renamed".to_owned();
+    let change = CatalogChange::AlterTable { schema, added: None, expected: None };
+    altering.change_catalog(change).unwrap();
+    commit(&engine, altering).unwrap();
+    unchanged.rebase(&engine.snapshot()).unwrap();
+    commit(&engine, unchanged).unwrap();
+}
+
+/// Rows of a table with two columns.
+fn batch(transaction: &mut Transaction, table: u32, rows: &[(i64, i64)]) -> RecordBatch {
+    let column = |of: fn(&(i64, i64)) -> i64| {
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(of))) as ArrayRef
+    };
+    let schema = Arc::clone(transaction.state(TableId(table)).unwrap().arrow_schema());
+    RecordBatch::try_new(schema, vec![column(|row| row.0), column(|row| row.1)]).unwrap()
+}
+
+#[test]
+fn new_rows_lock_each_referenced_key_once_and_not_too_many() {
+    const KEYS: i64 = 70_000;
+    let (env, ..) = Env::simulated(6);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    refer(&engine);
+    let mut parents = Transaction::new(engine.snapshot());
+    let rows: Vec<(i64, i64)> = (0..KEYS).map(|key| (key, 0)).collect();
+    let rows = batch(&mut parents, 1, &rows);
+    parents.append(TableId(1), rows).unwrap();
+    commit(&engine, parents).unwrap();
+    for (keys, locked) in [(2, 2), (1_000, 1_000), (KEYS, 0)] {
+        let mut block = Transaction::new(engine.snapshot());
+        let before = block.savepoint();
+        for part in 0..2 {
+            let rows: Vec<(i64, i64)> =
+                (0..KEYS).map(|row| (part * KEYS + row, row % keys)).collect();
+            let rows = batch(&mut block, 2, &rows);
+            block.append(TableId(2), rows).unwrap();
+        }
+        let locks = block.locks_since(&before).unwrap();
+        let keys = locks.iter().filter_map(|locks| locks.keys.as_ref());
+        assert_eq!(keys.map(|keys| keys.columns[0].len()).sum::<usize>(), locked);
+    }
+}
+
+#[test]
+fn a_replaced_row_that_keeps_its_key_is_not_recorded() {
+    let (env, ..) = Env::simulated(7);
+    let engine = Engine::open(env, options()).unwrap();
+    create(&engine);
+    refer(&engine);
+    let parents = [(0, 1, 0), (1, 2, 0), (2, 3, 0)];
+    write(&engine, vec![put(&engine, 1, Put::Create, &parents)], Failing::LeaveOut).unwrap();
+    for (new, recorded) in [
+        ([(1, 5), (2, 5), (3, 5)], None),
+        ([(1, 5), (4, 5), (3, 5)], Some((vec![2], vec![4]))),
+        ([(7, 0), (8, 0), (9, 0)], Some((vec![1, 2, 3], vec![7, 8, 9]))),
+    ] {
+        let mut block = Transaction::new(engine.snapshot());
+        let state = block.state(TableId(1)).unwrap();
+        let primary = state.schema().primary_key.clone().unwrap();
+        let keys = Arc::new(Int64Array::from(vec![1, 2, 3])) as ArrayRef;
+        let rows: Vec<_> = state.probe(&primary, &[keys]).into_iter().flatten().collect();
+        let new = batch(&mut block, 1, &new);
+        block.kill_replaced(TableId(1), &rows, &new).unwrap();
+        assert_eq!(block.removed_count(), usize::from(recorded.is_some()));
+        let child = Arc::clone(&block.catalog().table(TableId(2)).unwrap().schema);
+        for (removed, (old, new)) in block.removed_from(0).iter().zip(recorded) {
+            let keys = removed.keys(&child.foreign_keys[0]).unwrap().unwrap();
+            assert_eq!(keys.old[0].as_ref(), &Int64Array::from(old));
+            assert_eq!(keys.new.unwrap()[0].as_ref(), &Int64Array::from(new));
+        }
+    }
 }

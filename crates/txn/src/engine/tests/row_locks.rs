@@ -9,11 +9,12 @@ use thalweg_env::Env;
 use thalweg_store::Put;
 use thalweg_types::{Lsn, Result, RowId, SqlState, TableId};
 
+use super::foreign_keys::add_foreign_key;
 use super::keyed::{create, put, rows, write};
 use crate::stage_queues::{Receiver, channel};
 use crate::{
-    Durability, Engine, Failing, LockOutcome, LockOwner, LockRequest, LockWait, Options, RowLock,
-    RowLockTerm, Savepoint, Transaction,
+    CatalogChange, Durability, Engine, Failing, LockOutcome, LockOwner, LockRequest, LockWait,
+    Options, RowLock, RowLockTerm, Savepoint, Transaction,
 };
 
 const TABLE: TableId = TableId(1);
@@ -236,4 +237,28 @@ fn skipped_rows_are_listed_and_not_locked() {
     assert!(granted(&alice.lock(&before, LockWait::NoWait)));
     alice.commit(&engine).unwrap();
     assert!(granted(&lock_all(&mut bob, LockWait::Skip).0));
+}
+
+#[test]
+fn a_new_foreign_key_waits_for_blocks_that_change_the_referenced_table() {
+    let engine = engine();
+    let (mut alice, mut bob) = (Block::new(&engine), Block::new(&engine));
+    let before = alice.set(&engine, 1, 11);
+    assert!(granted(&alice.lock(&before, LockWait::Wait)));
+    add_foreign_key(&mut bob.transaction);
+    let committed = commit_later(&engine, &bob);
+    assert!(engine.is_waiting_for_row(bob.owner));
+    alice.commit(&engine).unwrap();
+    committed.recv().unwrap().unwrap();
+    // The next change of the child adds no reference, and waits for nobody.
+    let mut alice = Block::new(&engine);
+    let before = alice.set(&engine, 1, 12);
+    assert!(granted(&alice.lock(&before, LockWait::Wait)));
+    let mut carol = Block::new(&engine);
+    let mut schema = carol.transaction.catalog().table(TableId(2)).unwrap().schema.as_ref().clone();
+    schema.foreign_keys[0].name = "renamed".to_owned();
+    let change = CatalogChange::AlterTable { schema, added: None, expected: None };
+    carol.transaction.change_catalog(change).unwrap();
+    carol.commit(&engine).unwrap();
+    alice.commit(&engine).unwrap();
 }
