@@ -116,7 +116,7 @@ fn parse_all(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Vec<Parsed>> {
         let offset = places.offset(first.span.start);
         let text = &sql[offset..places.offset(last.span.end)];
         let end = end_of_statement(last);
-        // The tokens are freed meanwhile, whose texts are most of their bytes and move into the tree.
+        // The tokens are freed meanwhile; most of their bytes are texts that move into the tree.
         let before = thread_net_bytes() - bytes_of(&of_one);
         let statement = parse_one(of_one, end, sql)?;
         let bytes = usize::try_from(thread_net_bytes() - before).unwrap_or(0) + text.len();

@@ -43,7 +43,7 @@ struct Inner {
     point: Option<Arc<Point>>,
     /// The session state on which the names of the point statement depend.
     resolution: Resolution,
-    /// About the bytes that the statement takes, and the part of the process's memory that they are.
+    /// About the bytes that the statement takes, and the memory of the process that they are.
     bytes: usize,
     _memory: Option<Arc<StatementMemory>>,
 }
