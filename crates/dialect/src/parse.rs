@@ -23,6 +23,7 @@ mod roles;
 mod row_locks;
 mod sequences;
 mod settings;
+mod signs;
 mod token_steps;
 mod transactions;
 mod windows;
