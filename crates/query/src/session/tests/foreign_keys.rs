@@ -205,7 +205,7 @@ async fn a_constraint_that_appears_in_a_block_leaves_no_orphan() {
             ];
             run_all(&mut block, &prepared).await;
             let mut other = database.session();
-            let defining = tokio::spawn(async move {
+            let defining = thalweg_runtime::spawn(async move {
                 for sql in definition {
                     other.execute(sql).await.map(drop)?;
                 }
