@@ -16,6 +16,7 @@ mod two_lists;
 mod unions;
 mod unknown;
 mod uuid_literal;
+mod varying_lists;
 mod windows;
 
 use std::cell::Cell;
@@ -44,7 +45,7 @@ pub(crate) use self::unions::UnionTypes;
 pub use self::unknown::with_operand_types;
 pub(crate) use self::unknown::{UnknownLiterals, typed};
 use crate::clock_literal;
-use crate::guards::filtered_arguments;
+use crate::guards::{filtered_arguments, joined};
 
 #[derive(Debug, Default)]
 pub(crate) struct PostgresOperators;
@@ -122,6 +123,13 @@ pub fn in_session_zone(expr: Expr, schema: &DFSchema) -> PlanResult<Expr> {
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
+    if let Expr::InList(list) = &expr
+        && let Some((operator, parts)) = varying_lists::comparisons(list)
+    {
+        let parts = parts.into_iter().map(|part| rewrite(part, schema).map(|part| part.data));
+        let parts = parts.collect::<PlanResult<Vec<Expr>>>()?;
+        return Ok(joined(operator, parts).map_or_else(|| Transformed::no(expr), Transformed::yes));
+    }
     let replacement = match &expr {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             concatenated(binary, schema)

@@ -260,7 +260,7 @@ fn operands(chain: BinaryExpr) -> Vec<Expr> {
 }
 
 /// The operands under one operator, in halves, so that a long chain is not deep.
-fn joined(operator: Operator, mut parts: Vec<Expr>) -> Option<Expr> {
+pub(crate) fn joined(operator: Operator, mut parts: Vec<Expr>) -> Option<Expr> {
     match parts.len() {
         0 | 1 => parts.pop(),
         count => {

@@ -16,6 +16,10 @@
 //!   <https://github.com/apache/datafusion/pull/24958> and
 //!   <https://github.com/apache/datafusion/pull/25408>. A sort for the first rows above groups also
 //!   moves below them, and counts rows instead of groups. No upstream issue found.
+//! - A column that is constant in each part of a union may have another value in each part.
+//!   DataFusion drops it from the keys of a sort for the first rows, which all parts share a
+//!   threshold of, and from those of windows. Upstream:
+//!   <https://github.com/apache/datafusion/pull/23528>.
 //!
 //! A [`EquivalenceBarrier`] passes on rows, with only the properties that hold above it.
 //!
@@ -34,7 +38,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::equivalence::{EquivalenceClass, EquivalenceGroup};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{
-    Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements,
+    AcrossPartitions, Distribution, EquivalenceProperties, LexOrdering, OrderingRequirements,
 };
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -43,6 +47,7 @@ use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMer
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
@@ -63,6 +68,7 @@ impl PhysicalOptimizerRule for InsertEquivalenceBarriers {
 
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let plan = limits_apart(plan, Above::Nothing)?;
+        let plan = unions_apart(plan)?;
         // For each visited plan whose parent is not visited yet: true if its rows may have an
         // order.
         let mut ordered: Vec<bool> = Vec::new();
@@ -118,6 +124,30 @@ fn limits_apart(plan: Plan, above: Above) -> Result<Plan> {
         true => Ok(Arc::new(EquivalenceBarrier::new(plan, HiddenProperties::Orders)?)),
         false => Ok(plan),
     }
+}
+
+/// The plan with a barrier above each union whose parts may have different constants in one column,
+/// if an operator of the plan depends on an order.
+fn unions_apart(plan: Plan) -> Result<Plan> {
+    if !plan.exists(|plan| Ok(plan.is::<SortExec>() || has_order(plan)))? {
+        return Ok(plan);
+    }
+    let apart =
+        plan.transform_up(|plan| match plan.is::<UnionExec>() && has_own_constants(&plan) {
+            true => Ok(Transformed::yes(Arc::new(EquivalenceBarrier::new(
+                plan,
+                HiddenProperties::Constants,
+            )?) as _)),
+            false => Ok(Transformed::no(plan)),
+        });
+    apart.map(|apart| apart.data)
+}
+
+/// True if an expression is constant within each partition, but may differ between partitions.
+fn has_own_constants(plan: &Plan) -> bool {
+    let constants = plan.properties().equivalence_properties().constants();
+    let mut values = constants.iter().map(|constant| &constant.across_partitions);
+    values.any(|value| !matches!(value, AcrossPartitions::Uniform(Some(_))))
 }
 
 /// An `OFFSET` without a `LIMIT`, whose sort below it stays.

@@ -9,7 +9,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, ListArray, StringViewArray,
     UInt32Array, new_null_array,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType as ArrowType, Field, Int64Type};
 use datafusion::common::utils::list_ndims;
@@ -49,6 +49,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             })
         }),
         of_any("array_dims", 1, ArrowType::Utf8View, dimensions),
+        of_any("array_has_items", 1, ArrowType::Boolean, has_items),
         of_any("array_has_unknown", 1, ArrowType::Boolean, has_unknown),
         Function::signed("array_part", TypeSignature::Any(3), ArrowType::Null, part)
             .returning(list_of)
@@ -123,6 +124,23 @@ fn dimensions(columns: &[ArrayRef]) -> Result<ArrayRef> {
         Some(lengths.iter().map(|length| format!("[1:{length}]")).collect::<String>())
     });
     Ok(Arc::new(written.collect::<StringViewArray>()))
+}
+
+/// False for lists without items, NULL for NULL, and true for all others.
+fn has_items(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    let column = &columns[0];
+    let item = match column.data_type() {
+        ArrowType::List(item) | ArrowType::LargeList(item) | ArrowType::FixedSizeList(item, _) => {
+            item.clone()
+        }
+        // A literal gets the type of a list only beside a tested value.
+        _ => return Ok(Arc::new(BooleanArray::from(vec![true; column.len()]))),
+    };
+    let lists = cast(column, &ArrowType::List(item))
+        .map_err(|error| thalweg_values::errors::from_arrow_error(&error))?;
+    let lists = lists.as_list::<i32>();
+    let found = lists.offsets().lengths().map(|length| length > 0).collect::<BooleanBuffer>();
+    Ok(Arc::new(BooleanArray::new(found, lists.nulls().cloned())))
 }
 
 /// NULL for lists that have a NULL among their items, and false for all others.

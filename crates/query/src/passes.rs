@@ -125,6 +125,7 @@ static PASSES: [Pass<PassContext>; 13] = [
         upstream: Upstream::Links(&[
             "https://github.com/apache/datafusion/pull/24958",
             "https://github.com/apache/datafusion/pull/25408",
+            "https://github.com/apache/datafusion/pull/23528",
         ]),
         rule: |_| Some(Rule::Physical(Arc::new(InsertEquivalenceBarriers))),
     },

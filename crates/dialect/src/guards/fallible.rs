@@ -16,6 +16,8 @@ const SAFE: &[&str] = &[
     "array_ge",
     "array_gt",
     "array_has",
+    "array_has_items",
+    "array_has_unknown",
     "array_le",
     "array_length",
     "array_lt",

@@ -2,12 +2,14 @@
 //!
 //! `x = ANY (ARRAY[…])` is `x IN (…)`, which handles NULL, and which scans can use. `LIKE ANY` and
 //! `LIKE ALL` are chains of comparisons, and so are others with an array that is written out.
+//! `x < ANY (array)` is `NOT (x >= ALL (array))`: DataFusion's `ANY` ignores nulls, and its `ALL`
+//! does not. No upstream issue found.
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, Value, ValueWithSpan};
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::cast::split_array;
 
-use super::build::{arguments_of, call, text};
+use super::build::{arguments_of, call, negate_if, text};
 use super::copies::check_repeated;
 use super::names::normalized;
 use super::operators::{binary, literal_text};
@@ -41,12 +43,21 @@ fn symmetric(between: &Expr) -> Result<Option<Expr>> {
 pub(super) fn respell(expr: &mut Expr) -> Result<()> {
     let respelled = match expr {
         Expr::Between { .. } => symmetric(expr)?,
+        Expr::AnyOp { left, right, .. } if is_empty_literal(right) => {
+            Some(of_no_items(left, BinaryOperator::And, false))
+        }
+        Expr::AllOp { left, right, .. } if is_empty_literal(right) => {
+            Some(of_no_items(left, BinaryOperator::Or, true))
+        }
         Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => equals_any(left, right)?,
         Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => {
             items_of(right).map(|list| in_list(left, list, true))
         }
         Expr::AnyOp { left, compare_op, right, .. } => {
-            compared(left, compare_op, right, BinaryOperator::Or)?
+            match compared(left, compare_op, right, BinaryOperator::Or)? {
+                None => not_all(left, compare_op, right)?,
+                each => each,
+            }
         }
         Expr::AllOp { left, compare_op, right } => {
             compared(left, compare_op, right, BinaryOperator::And)?
@@ -81,7 +92,44 @@ fn unsupported_patterns() -> Error {
     Error::unsupported("LIKE ANY and LIKE ALL with anything but an array of patterns")
 }
 
-/// True if one item equals, else NULL if one item is NULL, else false.
+/// True for `'{}'`.
+fn is_empty_literal(array: &Expr) -> bool {
+    match array {
+        Expr::Nested(inner) => is_empty_literal(inner),
+        literal => literal_text(literal)
+            .and_then(|text| split_array(text, false))
+            .is_some_and(|items| items.is_empty()),
+    }
+}
+
+/// The result of a comparison with no items, which still names the columns of its left side.
+fn of_no_items(left: &Expr, operator: BinaryOperator, result: bool) -> Expr {
+    let is_null = Expr::IsNull(Box::new(Expr::Nested(Box::new(left.clone()))));
+    let result = Expr::value(Value::Boolean(result));
+    Expr::Nested(Box::new(binary(is_null, operator, result)))
+}
+
+/// `x op ANY (array)` as `NOT (x opposite ALL (array))`.
+fn not_all(left: &Expr, operator: &BinaryOperator, right: &Expr) -> Result<Option<Expr>> {
+    let compare_op = match operator {
+        BinaryOperator::Lt => BinaryOperator::GtEq,
+        BinaryOperator::LtEq => BinaryOperator::Gt,
+        BinaryOperator::Gt => BinaryOperator::LtEq,
+        BinaryOperator::GtEq => BinaryOperator::Lt,
+        BinaryOperator::NotEq => BinaryOperator::Eq,
+        _ => return Ok(None),
+    };
+    if matches!(right, Expr::Subquery(_)) {
+        return Ok(None);
+    }
+    [left, right].into_iter().try_for_each(check_repeated)?;
+    let (left, right) = (Box::new(left.clone()), Box::new(right.clone()));
+    let all = Expr::Nested(Box::new(Expr::AllOp { left, compare_op, right }));
+    Ok(Some(Expr::Nested(Box::new(negate_if(true, all)))))
+}
+
+/// True if one item equals, else NULL if one item is NULL, else false. False if there are no items,
+/// even for NULL.
 fn equals_any(left: &Expr, right: &Expr) -> Result<Option<Expr>> {
     if matches!(right, Expr::Subquery(_)) {
         return Ok(None);
@@ -92,7 +140,9 @@ fn equals_any(left: &Expr, right: &Expr) -> Result<Option<Expr>> {
     check_repeated(right)?;
     let has = call("array_has", vec![right.clone(), left.clone()]);
     let unknown = call("array_has_unknown", vec![right.clone()]);
-    Ok(Some(Expr::Nested(Box::new(binary(has, BinaryOperator::Or, unknown)))))
+    let among = Expr::Nested(Box::new(binary(has, BinaryOperator::Or, unknown)));
+    let has_items = call("array_has_items", vec![right.clone()]);
+    Ok(Some(Expr::Nested(Box::new(binary(has_items, BinaryOperator::And, among)))))
 }
 
 /// The comparison with each item of an array that is written out.
