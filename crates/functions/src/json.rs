@@ -14,6 +14,7 @@ mod pairs;
 mod part;
 mod path;
 mod sorted_items;
+mod step;
 mod tree;
 
 use std::sync::Arc;
@@ -79,6 +80,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(part::functions());
     functions.extend(path::functions());
     functions.extend(sorted_items::functions());
+    functions.extend(step::functions());
     functions
 }
 
@@ -302,10 +304,8 @@ impl ExprPlanner for JsonOperators {
             }
         }
         let function = match op {
-            BinaryOperator::Arrow => part::of_document(is_jsonb(&left, schema)),
-            BinaryOperator::LongArrow => {
-                nesting_checked::of(udfs::json_as_text_udf().as_ref().clone())
-            }
+            BinaryOperator::Arrow => step::of_document(is_jsonb(&left, schema)),
+            BinaryOperator::LongArrow => step::as_text(is_jsonb(&left, schema)),
             BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
                 let function = match op {
                     BinaryOperator::HashArrow => at_path::of_document(is_jsonb(&left, schema)),
