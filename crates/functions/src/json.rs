@@ -14,6 +14,8 @@ mod pairs;
 mod part;
 mod path;
 mod sorted_items;
+mod step;
+mod tree;
 
 use std::sync::Arc;
 
@@ -26,14 +28,15 @@ use datafusion::logical_expr::planner::{
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, ScalarUDF, TypeSignature};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use datafusion_functions_json::udfs;
-use serde_json::Value;
 use thalweg_formats::text::{json_depth, json_items, json_size, parse as text};
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::canonical_json::{jsonb, jsonb_column};
 use thalweg_values::scalar_function::Function;
 use thalweg_values::types::{self, arrow_field};
 
-use thalweg_values::bounded_output::{BoundedTexts, allow_together};
+use thalweg_values::bounded_output::{BoundedTexts, Text, allow_together};
+
+use self::tree::Tree;
 
 pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     let text = || ArrowType::Utf8View;
@@ -60,7 +63,8 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .returning_field(arrow_field("json_strip_nulls", &DataType::Json, true))
             .into_udf(),
         Function::new("jsonb_strip_nulls", &[&[text()]], text(), |columns| {
-            jsonb_column(strip_nulls(columns)?.as_string_view())
+            let canonical = jsonb_column(columns[0].as_string_view())?;
+            jsonb_column(strip_nulls(&[canonical])?.as_string_view())
         })
         .returning_field(arrow_field("jsonb_strip_nulls", &DataType::Jsonb, true))
         .into_udf(),
@@ -76,6 +80,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     functions.extend(part::functions());
     functions.extend(path::functions());
     functions.extend(sorted_items::functions());
+    functions.extend(step::functions());
     functions
 }
 
@@ -132,15 +137,17 @@ fn allow_tree(text: &str) -> Result<()> {
     allow_together(text.len().saturating_add(values).saturating_add(objects))
 }
 
-fn parse(text: &str) -> Result<Value> {
+fn parse(text: &str) -> Result<Tree<'_>> {
     allow_tree(text)?;
-    serde_json::from_str(text).map_err(|error| {
-        if json_depth(text) > WALKED_DEPTH_MAX {
-            return too_deep(WALKED_DEPTH_MAX);
-        }
-        Error::new(SqlState::INVALID_TEXT_REPRESENTATION, "invalid input syntax for type json")
-            .with_detail(error.to_string())
-    })
+    check_walked(text)?;
+    Tree::read(text)
+}
+
+fn check_walked(text: &str) -> Result<()> {
+    match text.len() > WALKED_DEPTH_MAX && json_depth(text) > WALKED_DEPTH_MAX {
+        true => Err(too_deep(WALKED_DEPTH_MAX)),
+        false => Ok(()),
+    }
 }
 
 /// The first character of each value, whose syntax is checked, and the value.
@@ -179,15 +186,15 @@ fn not_an_array(what: &str) -> Error {
     Error::new(SqlState::INVALID_PARAMETER_VALUE, format!("cannot get array length of {what}"))
 }
 
-/// The texts that `write` makes of each value.
-fn rewritten(column: &ArrayRef, write: impl Fn(Value) -> Result<String>) -> Result<ArrayRef> {
+fn pretty(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let mut made = BoundedTexts::default();
-    for text in column.as_string_view() {
+    for text in columns[0].as_string_view() {
         match text {
             Some(text) => {
-                let written = write(parse(text)?)?;
-                made.allow(written.len())?;
-                made.owned(written);
+                // The indentation of a deep value is the square of its depth.
+                check_walked(text)?;
+                let text = jsonb(text)?;
+                made.write(|out| write_pretty(&text, out))?;
             }
             None => made.null(),
         }
@@ -195,32 +202,43 @@ fn rewritten(column: &ArrayRef, write: impl Fn(Value) -> Result<String>) -> Resu
     Ok(made.finish())
 }
 
-fn pretty(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    rewritten(&columns[0], |value| {
-        let mut bytes = Vec::new();
-        let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-        let mut writer = serde_json::Serializer::with_formatter(&mut bytes, format);
-        serde::Serialize::serialize(&value, &mut writer)
-            .map_err(|error| Error::internal(error.to_string()))?;
-        String::from_utf8(bytes).map_err(|error| Error::internal(error.to_string()))
-    })
+/// Writes each item and member on a line of its own.
+fn write_pretty(canonical: &str, out: &mut Text<'_>) -> Result<()> {
+    fn new_line(level: usize, out: &mut Text<'_>) -> Result<()> {
+        out.push("\n")?;
+        (0..level).try_for_each(|_| out.push("    "))
+    }
+    let (mut level, mut begins_line) = (0_usize, false);
+    for token in tree::tokens(canonical) {
+        match token {
+            "]" | "}" => {
+                level = level.saturating_sub(1);
+                new_line(level, out)?;
+            }
+            _ if begins_line => new_line(level, out)?,
+            _ => {}
+        }
+        out.push(if token == ":" { ": " } else { token })?;
+        level += usize::from(matches!(token, "[" | "{"));
+        begins_line = matches!(token, "[" | "{" | ",");
+    }
+    Ok(())
 }
 
 fn strip_nulls(columns: &[ArrayRef]) -> Result<ArrayRef> {
-    fn strip(value: Value) -> Value {
-        match value {
-            Value::Object(members) => Value::Object(
-                members
-                    .into_iter()
-                    .filter(|(_, member)| !member.is_null())
-                    .map(|(key, member)| (key, strip(member)))
-                    .collect(),
-            ),
-            Value::Array(items) => Value::Array(items.into_iter().map(strip).collect()),
-            other => other,
+    let mut made = BoundedTexts::default();
+    for text in columns[0].as_string_view() {
+        match text {
+            Some(text) => {
+                allow_together(text.len())?;
+                let stripped = tree::without_nulls(text)?;
+                made.allow(stripped.len())?;
+                made.owned(stripped);
+            }
+            None => made.null(),
         }
     }
-    rewritten(&columns[0], |value| Ok(strip(value).to_string()))
+    Ok(made.finish())
 }
 
 fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
@@ -228,21 +246,22 @@ fn contains(columns: &[ArrayRef]) -> Result<ArrayRef> {
     let held = wholes.iter().zip(parts).map(|(whole, part)| {
         let (Some(whole), Some(part)) = (whole, part) else { return Ok(None) };
         let (whole, part) = (parse(whole)?, parse(part)?);
-        // An array contains a scalar that is one of its items.
-        let scalar = !part.is_array() && !part.is_object();
-        let item = scalar && whole.as_array().is_some_and(|items| items.contains(&part));
-        Ok(Some(item || holds(&whole, &part)))
+        Ok(Some(match (&whole, &part) {
+            // An array contains a scalar that is one of its items.
+            (Tree::Array(items), Tree::Plain(_) | Tree::Text(_)) => items.contains(&part),
+            _ => holds(&whole, &part),
+        }))
     });
     Ok(Arc::new(held.collect::<Result<BooleanArray>>()?))
 }
 
 /// True if `whole` contains all of `part`, at the same place.
-fn holds(whole: &Value, part: &Value) -> bool {
+fn holds(whole: &Tree<'_>, part: &Tree<'_>) -> bool {
     match (whole, part) {
-        (Value::Object(whole), Value::Object(part)) => {
+        (Tree::Object(whole), Tree::Object(part)) => {
             part.iter().all(|(key, part)| whole.get(key).is_some_and(|whole| holds(whole, part)))
         }
-        (Value::Array(whole), Value::Array(part)) => {
+        (Tree::Array(whole), Tree::Array(part)) => {
             part.iter().all(|part| whole.iter().any(|whole| holds(whole, part)))
         }
         (whole, part) => whole == part,
@@ -285,10 +304,8 @@ impl ExprPlanner for JsonOperators {
             }
         }
         let function = match op {
-            BinaryOperator::Arrow => part::of_document(is_jsonb(&left, schema)),
-            BinaryOperator::LongArrow => {
-                nesting_checked::of(udfs::json_as_text_udf().as_ref().clone())
-            }
+            BinaryOperator::Arrow => step::of_document(is_jsonb(&left, schema)),
+            BinaryOperator::LongArrow => step::as_text(is_jsonb(&left, schema)),
             BinaryOperator::HashArrow | BinaryOperator::HashLongArrow => {
                 let function = match op {
                     BinaryOperator::HashArrow => at_path::of_document(is_jsonb(&left, schema)),

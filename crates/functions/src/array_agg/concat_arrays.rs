@@ -1,7 +1,7 @@
 //! Concatenation of columns.
 
-use arrow::array::{Array, ArrayRef, MutableArrayData, make_array};
-use arrow::compute::concat;
+use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
+use arrow::compute::{concat, interleave};
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::Result as PlanResult;
 use thalweg_values::errors::external;
@@ -32,6 +32,32 @@ pub(super) fn as_one(pieces: &[ArrayRef]) -> PlanResult<ArrayRef> {
         all.try_extend(at, 0, piece.len())?;
     }
     Ok(make_array(all.freeze()))
+}
+
+/// The values with no more buffers of texts than there are values.
+///
+/// A slice lists all buffers of its batch, and concatenated slices list the buffers of each. Arrays
+/// of a window's frames are slices of each other, so their number of buffers would grow with each
+/// row. The texts themselves are not copied.
+pub(super) fn with_used_buffers(values: ArrayRef) -> PlanResult<ArrayRef> {
+    if buffers(&values) <= values.len() {
+        return Ok(values);
+    }
+    let places: Vec<(usize, usize)> = (0..values.len()).map(|place| (0, place)).collect();
+    // This lists only buffers that the values are in.
+    Ok(interleave(&[values.as_ref()], &places)?)
+}
+
+/// Number of buffers that hold texts.
+fn buffers(values: &ArrayRef) -> usize {
+    match values.data_type() {
+        ArrowType::Utf8View => values.as_string_view().data_buffers().len(),
+        ArrowType::BinaryView => values.as_binary_view().data_buffers().len(),
+        ArrowType::Struct(_) => {
+            values.as_struct().columns().iter().map(buffers).max().unwrap_or_default()
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +95,23 @@ mod tests {
         let all = as_one(&texts).unwrap();
         let all = all.as_string_view().iter();
         assert!(all.eq((0..PIECES * PIECE_ROWS).map(text).collect::<StringViewArray>().iter()));
+    }
+
+    #[test]
+    fn slices_list_the_buffers_of_their_values() {
+        // Each text has a buffer of its own.
+        let texts: Vec<ArrayRef> = (0..50)
+            .map(|at| Arc::new(StringViewArray::from(vec!["x".repeat(100 + at)])) as ArrayRef)
+            .collect();
+        let all = as_one(&texts).unwrap();
+        assert_eq!(all.as_string_view().data_buffers().len(), 50);
+        let mut frame = all.slice(0, 3);
+        for row in 3..50 {
+            frame = as_one(&[frame.slice(1, 2), all.slice(row, 1)]).unwrap();
+            frame = with_used_buffers(frame).unwrap();
+            assert_eq!(&frame, &all.slice(row - 2, 3));
+            assert!(frame.as_string_view().data_buffers().len() <= 3);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@ use datafusion::logical_expr::function::AccumulatorArgs;
 use thalweg_values::errors::external;
 use thalweg_values::statement_control::check_cancelled;
 
-use super::concat_arrays::as_one;
+use super::concat_arrays::{as_one, with_used_buffers};
 use super::frames;
 use super::runs::slice_bytes;
 
@@ -51,11 +51,13 @@ impl Unordered {
         }
     }
 
-    fn add(&mut self, piece: ArrayRef) {
+    fn add(&mut self, piece: ArrayRef) -> PlanResult<()> {
         if !piece.is_empty() {
+            let piece = with_used_buffers(piece)?;
             self.bytes += slice_bytes(&piece) + size_of::<ArrayRef>();
             self.pieces.push_back(piece);
         }
+        Ok(())
     }
 
     /// Records a frame of recorded items, and returns an empty array in its place.
@@ -81,8 +83,7 @@ impl Accumulator for Unordered {
             *end += values.len();
             return frames::record_items(&values);
         }
-        self.add(values);
-        Ok(())
+        self.add(values)
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> PlanResult<()> {
@@ -90,7 +91,7 @@ impl Accumulator for Unordered {
             return Err(DataFusionError::Internal("the state of array_agg is a list".to_owned()));
         };
         for values in lists.iter().flatten() {
-            self.add(values);
+            self.add(values)?;
         }
         Ok(())
     }
@@ -129,12 +130,12 @@ impl Accumulator for Unordered {
         if self.pieces.is_empty() {
             return Ok(self.nothing());
         }
-        let all = as_one(self.pieces.make_contiguous())?;
+        let all = with_used_buffers(as_one(self.pieces.make_contiguous())?)?;
         // Frames of a window add a row at a time, and are evaluated for each.
         if self.pieces.len() > 1 {
             self.pieces.clear();
             self.bytes = 0;
-            self.add(Arc::clone(&all));
+            self.add(Arc::clone(&all))?;
         }
         Ok(SingleRowListArrayBuilder::new(all).build_list_scalar())
     }

@@ -113,7 +113,7 @@ fn after_blanks(text: &str, from: usize) -> usize {
 }
 
 /// The end of the value that begins at a place.
-fn value_end(text: &str, start: usize) -> Option<usize> {
+pub(super) fn value_end(text: &str, start: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut at, mut depth, mut in_string) = (start, 0_usize, false);
     while let Some(byte) = bytes.get(at) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::logical_expr::{ScalarUDF, TypeSignature};
-use serde_json::Value;
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::cast::{Manner, convert};
 use thalweg_values::scalar_function::{Compute, Function};
 
+use super::tree::{Members, Tree};
 use super::{json_field, jsonb, parse};
 use thalweg_values::bounded_output::BoundedTexts;
 
@@ -38,7 +38,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
 fn each(
     columns: &[ArrayRef],
     default: bool,
-    change: impl Fn(&mut Value, &[String], Value, bool) -> Result<()>,
+    change: impl for<'t> Fn(&mut Tree<'t>, &[String], Tree<'t>, bool) -> Result<()>,
 ) -> Result<ArrayRef> {
     let (documents, values) = (texts(&columns[0])?, texts(&columns[2])?);
     let paths = paths(&columns[1])?;
@@ -57,7 +57,9 @@ fn each(
         }
         let mut document = parse(documents.value(row))?;
         change(&mut document, path, parse(values.value(row))?, flag)?;
-        jsonb(&document.to_string()).map(Some)
+        let mut changed = String::new();
+        document.write(&mut changed);
+        jsonb(&changed).map(Some)
     };
     for place in 0..documents.len() {
         match row(place)? {
@@ -105,18 +107,18 @@ pub(super) fn paths(column: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
 }
 
 /// Where a path ends.
-enum Place<'a> {
-    Member(&'a mut serde_json::Map<String, Value>, &'a str),
+enum Place<'a, 't> {
+    Member(&'a mut Members<'t>, &'a str),
     /// The index of an item; negative ones count from the end.
-    Item(&'a mut Vec<Value>, i64),
+    Item(&'a mut Vec<Tree<'t>>, i64),
 }
 
-impl Place<'_> {
-    fn set(self, value: &Value, create: bool) -> Result<()> {
+impl<'t> Place<'_, 't> {
+    fn set(self, value: &Tree<'t>, create: bool) -> Result<()> {
         match self {
             Place::Member(members, key) => {
                 if create || members.contains_key(key) {
-                    members.insert(key.to_owned(), value.clone());
+                    members.insert(key.to_owned().into(), value.clone());
                 }
             }
             Place::Item(items, at) => match found(items, at) {
@@ -129,7 +131,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    fn insert(self, value: &Value, after: bool) -> Result<()> {
+    fn insert(self, value: &Tree<'t>, after: bool) -> Result<()> {
         match self {
             Place::Member(members, key) if members.contains_key(key) => {
                 let message = "cannot replace existing key";
@@ -137,7 +139,7 @@ impl Place<'_> {
                     .with_hint("Try using the function jsonb_set to replace key value."));
             }
             Place::Member(members, key) => {
-                members.insert(key.to_owned(), value.clone());
+                members.insert(key.to_owned().into(), value.clone());
             }
             Place::Item(items, at) => match found(items, at) {
                 Some(item) => items.insert(item + usize::from(after), value.clone()),
@@ -149,19 +151,19 @@ impl Place<'_> {
     }
 }
 
-fn found(items: &[Value], at: i64) -> Option<usize> {
+fn found(items: &[Tree<'_>], at: i64) -> Option<usize> {
     let length = items.len() as i64;
     let at = if at < 0 { length + at } else { at };
     (0..length).contains(&at).then_some(at as usize)
 }
 
 /// Walks a path, and applies a change at its end. A path that leads nowhere changes nothing.
-fn change(
-    document: &mut Value,
+fn change<'t>(
+    document: &mut Tree<'t>,
     path: &[String],
-    at_end: &mut dyn FnMut(Place<'_>) -> Result<()>,
+    at_end: &mut dyn FnMut(Place<'_, 't>) -> Result<()>,
 ) -> Result<()> {
-    if !document.is_array() && !document.is_object() {
+    if let Tree::Plain(_) | Tree::Text(_) = document {
         let message = "cannot set path in scalar";
         return Err(Error::new(SqlState::INVALID_PARAMETER_VALUE, message));
     }
@@ -169,12 +171,12 @@ fn change(
     for (depth, step) in path.iter().enumerate() {
         let is_last = depth + 1 == path.len();
         match value {
-            Value::Object(members) if is_last => return at_end(Place::Member(members, step)),
-            Value::Object(members) => match members.get_mut(step) {
+            Tree::Object(members) if is_last => return at_end(Place::Member(members, step)),
+            Tree::Object(members) => match members.get_mut(step.as_str()) {
                 Some(member) => value = member,
                 None => return Ok(()),
             },
-            Value::Array(items) => {
+            Tree::Array(items) => {
                 let at = step.parse().map_err(|_| no_place(step, depth))?;
                 if is_last {
                     return at_end(Place::Item(items, at));

@@ -1,4 +1,4 @@
-//! `->` and `#>`: a part of a document, of the document's type.
+//! Parts of documents at the end of a path, of the document's type.
 
 use std::sync::Arc;
 

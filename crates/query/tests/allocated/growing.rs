@@ -94,6 +94,12 @@ pub const STATEMENTS: &[&str] = &[
      AS s FROM generate_series(1, 20000) s(i)) x",
     "SELECT max(cardinality(s)) FROM (SELECT array_agg(i) OVER (ORDER BY i) AS s \
      FROM generate_series(1, 20000) s(i)) x",
+    "SELECT max(length(s)) FROM (SELECT string_agg(repeat('x', 2000) || i, ',') \
+     OVER (ORDER BY i ROWS 3 PRECEDING) AS s FROM generate_series(1, 2000) s(i)) x",
+    "SELECT max(cardinality(s)) FROM (SELECT array_agg(repeat('x', 2000) || i) \
+     OVER (ORDER BY i ROWS 1 PRECEDING) AS s FROM generate_series(1, 2000) s(i)) x",
+    "SELECT max(length(s::text)) FROM (SELECT jsonb_agg(repeat('x', 2000) || i) \
+     OVER (ORDER BY i ROWS 1 PRECEDING) AS s FROM generate_series(1, 2000) s(i)) x",
     "SELECT length(json_build_object('a', t, 'b', t)::text) \
      FROM (SELECT repeat('\"', 9000000) AS t) x",
     "SELECT length(to_json(t)::text) FROM (SELECT repeat(chr(1), 9000000) AS t) x",

@@ -10,6 +10,7 @@ use thalweg_values::bounded_output::allow_together;
 use thalweg_values::statement_control::check_cancelled;
 
 use super::super::SMALL_BYTES_MAX;
+use super::super::tree::compared as compared_numbers;
 use super::parse::{Comparison, Expression, Path, Place, Predicate, Start, Step};
 
 /// Maximum number of items. A path such as `$[0, 0][0, 0]` finds more of them than the document
@@ -365,7 +366,7 @@ fn compared(left: &str, comparison: Comparison, right: &str) -> Option<bool> {
         Kind::Null => Ordering::Equal,
         // `false` comes before `true`, as it does by letters.
         Kind::Boolean => left.cmp(right),
-        Kind::Number => numbers(left, right)?,
+        Kind::Number => compared_numbers(left, right)?,
         Kind::Text => text(left)?.cmp(&text(right)?),
         Kind::Array | Kind::Object => return None,
     };
@@ -377,14 +378,6 @@ fn compared(left: &str, comparison: Comparison, right: &str) -> Option<bool> {
         Comparison::Greater => order.is_gt(),
         Comparison::GreaterOrEqual => order.is_ge(),
     })
-}
-
-/// Whole numbers are compared as they are, others as floating point numbers.
-fn numbers(left: &str, right: &str) -> Option<Ordering> {
-    if let (Ok(left), Ok(right)) = (left.parse::<i128>(), right.parse::<i128>()) {
-        return Some(left.cmp(&right));
-    }
-    left.parse::<f64>().ok()?.partial_cmp(&right.parse::<f64>().ok()?)
 }
 
 /// A number, or a text that is one.
