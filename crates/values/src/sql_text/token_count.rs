@@ -51,7 +51,7 @@ mod tests {
     fn statements_have_about_as_many_tokens_as_they_seem_to() {
         assert_eq!(tokens_at_most(""), 0);
         assert_eq!(tokens_at_most("SELECT 1;"), 4);
-        assert_eq!(tokens_at_most("SELECT 'a; b; c' -- d; e; f"), 5);
+        assert_eq!(tokens_at_most("SELECT 'a; b; c' -- d; e; f"), 6);
         assert_eq!(tokens_at_most("/* a; /* b; */ c; */;"), 2);
         assert_eq!(tokens_at_most("$a$ ; ; $$ ; $a$"), 2);
         assert_eq!(tokens_at_most("(1,2),(30,40)"), 11);
