@@ -92,8 +92,8 @@ fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     let mut tokens = Vec::new();
     if sql.len() >= COUNTED_BYTES {
         let count = tokens_at_most(sql);
-        // A statement moves its tokens into a list of its own.
-        allow_together(count.saturating_mul(2 * size_of::<TokenWithSpan>()))?;
+        // A statement moves its tokens into a list of its own, which some steps copy.
+        allow_together(count.saturating_mul(4 * size_of::<TokenWithSpan>()))?;
         tokens.reserve_exact(count);
     }
     Tokenizer::new(&ThalwegDialect, sql)

@@ -20,9 +20,10 @@ use super::super::group_values::GroupValues;
 /// Fewer values are not examined for duplicates before the result is asked for.
 const VALUES_MIN: usize = 1 << 10;
 
-/// About the bytes that sorting takes for each value beside the values: its key, its position, and
-/// its view among all values, the sorted and the distinct ones.
-const SORTING_BYTES: usize = 96;
+/// Twice the bytes that sorting takes for each value beside the values: its key, its position, and
+/// its view among all values, the sorted and the distinct ones. Partitions may sort at the same
+/// time.
+const SORTING_BYTES: usize = 224;
 
 #[derive(Debug)]
 pub(super) struct DistinctValues {
