@@ -25,18 +25,20 @@ pub fn tokens_at_most(sql: &str) -> usize {
             // Points and letters may divide it.
             Piece::Number => 1 + 2 * text.bytes().filter(|byte| !byte.is_ascii_digit()).count(),
         };
-        if may_disagree(piece, behind) {
-            return tokens + behind.len();
+        if may_disagree(piece, text, behind) {
+            return tokens + text.len() + behind.len();
         }
         rest = behind;
     }
     tokens
 }
 
-/// True if a quote that follows a piece may begin elsewhere for the tokenizer: `$` can be a part of
-/// a word, and the last letter of a number the prefix of a literal.
-fn may_disagree(piece: Piece, behind: &str) -> bool {
+/// True if a quote may begin or end elsewhere for the tokenizer: `$` can be a part of a word, the
+/// last letter of a number the prefix of a literal, and a backslash escapes quotes behind some
+/// prefixes.
+fn may_disagree(piece: Piece, text: &str, behind: &str) -> bool {
     match piece {
+        Piece::Literal => text.contains('\\') && !text.starts_with(['\'', 'e', 'E', '$']),
         Piece::Number => behind.starts_with(['\'', '"', '$', '&']),
         Piece::Word | Piece::Parameter => behind.starts_with('$'),
         _ => false,
