@@ -198,3 +198,28 @@ fn a_mistake_in_nested_forms_is_found_without_trying_all_combinations() {
         }
     }
 }
+
+/// Parts of texts that begin or end quotes, or look as if they did.
+const QUOTING: [&str; 36] = [
+    "'", "''", "\"", "\"\"", "\\", "\\'", "e'", "E'", "u&'", "U&\"", "x'", "n'", "b'", "$", "$$",
+    "$a$", "$1", "$1$", "a$b$", "a$", "1e", "1", "1.5", "0x", "1_", "--", "\n", "/*", "*/", ";",
+    " ", "ä", "\u{2019}", "`", "abc", "[",
+];
+
+#[test]
+fn no_text_has_more_tokens_than_were_counted_ahead() {
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..50_000 {
+        let mut sql: String = (0..=next(12)).map(|_| QUOTING[next(QUOTING.len())]).collect();
+        sql.push_str(&";".repeat(40));
+        let mut tokens = Vec::new();
+        // An open quote ends the tokens with an error.
+        let _ = Tokenizer::new(&ThalwegDialect, &sql).tokenize_with_location_into_buf(&mut tokens);
+        let bound = tokens_at_most(&sql);
+        assert!(tokens.len() <= bound, "{} tokens and not {bound}: {sql}", tokens.len());
+    }
+}
