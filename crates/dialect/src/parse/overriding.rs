@@ -14,7 +14,7 @@ use super::token_steps::{next, one_of};
 pub enum Overriding {
     /// The given ones, also in columns that are `GENERATED ALWAYS`.
     System,
-    /// Those of their sequences.
+    /// Numbers of their sequences.
     User,
 }
 

@@ -43,7 +43,7 @@ impl TableState {
     /// with a NULL. Scans the whole state; `check` runs before each chunk and may end the scan.
     ///
     /// # Errors
-    /// Those of `check`.
+    /// Errors of `check`.
     pub fn rows_with_keys(
         &self,
         positions: &[usize],

@@ -21,7 +21,7 @@ pub type CancelCheck<'a> = &'a (dyn Fn() -> Result<()> + 'a);
 /// `check` runs now and then, and may end the search.
 ///
 /// # Errors
-/// Those of `check`; internal errors: values of other types.
+/// Errors of `check`; internal errors: values of other types.
 pub fn find_children(
     state: &TableState,
     columns: &[ColumnId],
