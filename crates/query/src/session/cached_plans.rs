@@ -71,7 +71,12 @@ impl Session {
         }
     }
 
+    /// `None` if the session's queries get no cached plans: those are shared with sessions that
+    /// have other registered tables.
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
+        if !self.registered.is_empty() {
+            return None;
+        }
         let (settings, role) = (&self.settings, self.settings.identity.current);
         Key::new(sql, parameters, role, settings.search_path(), settings.style())
     }

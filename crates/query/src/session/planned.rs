@@ -215,6 +215,7 @@ impl Session {
             setting_requests: Arc::clone(&self.setting_requests),
             sequences: Arc::clone(&self.sequences),
             notifications: Arc::clone(&self.notifications),
+            registered: self.registered.clone(),
         };
         planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);
