@@ -12,6 +12,7 @@
 //! lines. Blanks at the ends of lines do not count.
 //!
 //! The page's ports are replaced by those of the server; `thalweg` is the program that was built.
+//! Servers log errors alone, since warnings depend on the machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -84,6 +85,7 @@ impl Reader {
         drop(self.server.take());
         let mut command = self.tool("bash");
         command.args(["-c", &format!("exec env {text} {OTHER_PORTS}")]);
+        command.env("THALWEG__LOG__FILTER", "error");
         let server = Server::run(command);
         let announced = PORTS.iter().fold(server.announcement.clone(), |text, (words, port)| {
             text.replace(server.port(words), port)
