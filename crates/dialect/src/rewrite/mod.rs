@@ -11,6 +11,7 @@
 //! Code that shows the columns of a result to people calls
 //! [`output_name`](thalweg_values::column_marks::output_name) for each.
 
+mod aggregates;
 mod arrays;
 mod build;
 mod case_results;
@@ -59,6 +60,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result};
 
+pub use aggregates::is_aggregate;
 pub(crate) use build::call;
 pub(crate) use case_results::CaseResults;
 pub use copies::is_volatile;
