@@ -7,6 +7,7 @@ mod foreign_keys;
 mod overlay;
 mod read_committed;
 mod segments;
+mod temporary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -348,6 +349,7 @@ impl Transaction {
             owner: self.owner,
             catalog: self.changes.catalog_changes.take(),
             tables,
+            is_checked: false,
         })
     }
 
