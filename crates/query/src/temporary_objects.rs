@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use thalweg_execution::cancel::on_own_thread;
 use thalweg_txn::{
     Catalog, CatalogChange, Durability, Engine, Privilege, Referenced, Snapshot, Transaction,
-    WriteSet,
+    WriteSet, is_temporary_namespace,
 };
 use thalweg_types::{Error, Result, SqlState, TableId};
 
@@ -27,6 +27,11 @@ pub(crate) use engine::TemporaryEngine;
 
 /// The namespace of temporary objects as statements name it, whatever its number is.
 pub(crate) const ALIAS: &str = "pg_temp";
+
+/// A namespace as definitions show it: without the number of the session's own.
+pub(crate) fn shown_namespace(namespace: &str) -> &str {
+    if is_temporary_namespace(namespace) { ALIAS } else { namespace }
+}
 
 /// The end of a transaction for the rows of a temporary table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -273,7 +278,7 @@ pub(crate) fn own_namespace(execution: &Execution<'_>) -> Result<String> {
 /// # Errors
 /// If the system refuses threads.
 pub(crate) fn new_id(execution: &Execution<'_>, namespace: &str) -> Result<TableId> {
-    match thalweg_txn::is_temporary_namespace(namespace) {
+    match is_temporary_namespace(namespace) {
         true => {
             let opened = execution.temporary.open(&execution.database.shared)?;
             Ok(opened.engine.allocate_table_id())
