@@ -642,10 +642,7 @@ impl Session {
                 self.sequences.discard();
                 Ok(Outcome::command("DISCARD SEQUENCES"))
             }
-            SessionCommand::DiscardTemporary => {
-                self.discard_temporary().await?;
-                Ok(Outcome::command("DISCARD TEMP"))
-            }
+            SessionCommand::DiscardTemporary => self.discard_temporary().await,
             // Plans follow the catalog.
             SessionCommand::Discard(what) => Ok(Outcome::command(what)),
         }
@@ -662,14 +659,17 @@ impl Session {
     }
 
     /// Drops the temporary objects, in the open block or at once.
-    async fn discard_temporary(&mut self) -> Result<()> {
+    async fn discard_temporary(&mut self) -> Result<Outcome> {
+        let outcome = Outcome::command("DISCARD TEMP");
         if let Some(block) = &mut self.block {
             let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
-            return self.temporary.discard_in(transaction);
+            self.temporary.discard_in(transaction)?;
+            return Ok(outcome);
         }
         let mut transaction = Transaction::new(self.snapshot());
         self.temporary.discard_in(&mut transaction)?;
-        self.commit(transaction, None, AtomicScope::EachWorker).await
+        self.commit(transaction, None, AtomicScope::EachWorker).await?;
+        Ok(outcome)
     }
 
     async fn discard_all(&mut self) -> Result<Outcome> {
