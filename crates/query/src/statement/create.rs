@@ -30,7 +30,7 @@ use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
 use crate::sequences::names_temporary;
-use crate::temporary_objects::OnCommit;
+use crate::temporary_objects::{OnCommit, shown_namespace};
 
 use definition::Definition;
 pub(super) use definition::{
@@ -291,7 +291,7 @@ fn qualified(catalog: &Catalog, query: &Query) -> Query {
             && let Some(namespace) = path.holder(catalog, &ident)
             && (!is_initial || is_temporary_namespace(namespace))
         {
-            let namespace = Ident::with_quote('"', namespace);
+            let namespace = Ident::with_quote('"', shown_namespace(namespace));
             name.0.insert(0, ObjectNamePart::Identifier(namespace));
         }
         ControlFlow::<()>::Continue(())
