@@ -1,7 +1,6 @@
 //! Statements that go wrong in ways that no SQL file can ask for.
 
 mod foreign_keys;
-mod temporary_objects;
 
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::error::Result as PlanResult;
