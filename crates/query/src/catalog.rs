@@ -41,6 +41,7 @@ use thalweg_values::errors::external;
 
 use crate::privileges::{Identity, Rights};
 use crate::sequences::numbered_column;
+use crate::temporary_objects::ALIAS;
 use crate::workers::{Cluster, TableOnWorkers};
 use derived::Found;
 use object_id_types::ObjectIdNames;
@@ -291,7 +292,9 @@ impl CatalogProvider for Database {
         if name == objects::PG_CATALOG {
             return Some(Arc::new(PgCatalog { session }));
         }
-        session.catalog().has_namespace(name).then(|| {
+        let catalog = session.catalog();
+        let name = catalog.temporary().filter(|_| name == ALIAS).unwrap_or(name);
+        catalog.has_namespace(name).then(|| {
             let namespace = name.to_owned();
             Arc::new(Namespace { session, namespace, row_ids: self.row_ids }) as _
         })

@@ -7,6 +7,7 @@ mod foreign_keys;
 mod overlay;
 mod read_committed;
 mod segments;
+mod temporary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -354,6 +355,7 @@ impl Transaction {
             kept_keys: self.changes.kept_keys.take(),
             catalog: self.changes.catalog_changes.take(),
             tables,
+            is_checked: false,
         })
     }
 

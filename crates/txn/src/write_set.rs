@@ -24,6 +24,9 @@ pub struct WriteSet {
     pub kept_keys: Vec<KeptKeys>,
     pub catalog: Vec<CatalogChange>,
     pub tables: Vec<TableChanges>,
+    /// True if [`Engine::check`](crate::Engine::check) has accepted the write set, and no other
+    /// one could change its tables since. Then memory is not checked again.
+    pub is_checked: bool,
 }
 
 impl WriteSet {

@@ -326,7 +326,7 @@ pub(super) async fn reject_held_elsewhere(
     target: &Target,
     rows: &RecordBatch,
 ) -> Result<()> {
-    if !execution.names.cluster().is_present() {
+    if !execution.names.cluster().holds(target.schema()) {
         return Ok(());
     }
     let state = execution.names.with(|t| t.state(target.id()))?;

@@ -220,7 +220,9 @@ pub(super) fn is_default(value: &Expr) -> bool {
 fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Result<Expr> {
     let column = &target.schema().columns[position];
     if identity_sequence(column).is_some() {
-        execution.names.cluster().definitions.may_number()?;
+        if !target.id().is_temporary() {
+            execution.names.cluster().definitions.may_number()?;
+        }
         let numbers = number_of_default(&execution.state, column)?;
         let numbers = numbers.ok_or_else(|| Error::internal("an identity column has numbers"))?;
         return ast_tools::expression(&numbers.take(1)?.value(0).to_string());

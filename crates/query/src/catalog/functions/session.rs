@@ -46,7 +46,11 @@ pub(super) fn functions() -> Vec<Definition> {
         })
         .alias("pg_conf_load_time"),
         define("pg_is_in_recovery", 0..=0, Returns::Flag, |_| Ok(false.into())),
-        define("pg_my_temp_schema", 0..=0, oid, |_| Ok(0.into())),
+        define("pg_my_temp_schema", 0..=0, oid, |call| {
+            let own = call.lookup.catalog.temporary();
+            let own = own.and_then(|own| call.lookup.objects.namespace(own));
+            Ok(own.unwrap_or_default().into())
+        }),
         define("pg_is_other_temp_schema", 1..=1, Returns::Flag, |_| Ok(false.into())),
         define("pg_encoding_to_char", 1..=1, name, |call| {
             Ok((if call.number(0) == Some(UTF8.0) { UTF8.1 } else { "" }).into())
