@@ -180,6 +180,11 @@ impl SessionCatalog {
         self.temporary_tables.lock().insert(name.to_owned(), table);
     }
 
+    /// The registered table of the running statement's session.
+    fn registered_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.statement_context.lock().as_ref()?.registered.get(name)
+    }
+
     /// The catalog that the running statement sees.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         match &*self.transaction.lock() {

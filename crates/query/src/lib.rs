@@ -36,6 +36,7 @@ mod point;
 mod prepared;
 mod privileges;
 mod records;
+mod registered;
 mod scram;
 mod sequences;
 mod server_context;
@@ -61,6 +62,7 @@ pub use prepared::Prepared;
 pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
 };
+pub use registered::relation_names;
 pub use scram::ScramVerifier;
 pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
 pub use session::{Route, Session, Statement, TransactionStatus};

@@ -18,6 +18,8 @@ mod row_forms;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use futures::future::BoxFuture;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_execution::cancel::{CancelHandle, SessionCancels};
@@ -41,6 +43,7 @@ use crate::outcome::{Outcome, Tag};
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements, Resolution};
 use crate::privileges::Identity;
+use crate::registered::RegisteredTables;
 use crate::sequences::SessionSequences;
 use crate::server_context::SessionInfo;
 use crate::statement::{self, Description, Scope, SessionCommand, Setter, Settings};
@@ -86,6 +89,7 @@ pub struct Session {
     notifications: Arc<SessionNotifications>,
     prepared: PreparedStatements,
     cursors: Cursors,
+    registered: RegisteredTables,
     /// The form of result rows.
     form: RowForm,
     /// The route of the last statement.
@@ -134,6 +138,7 @@ impl Session {
             notifications,
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
+            registered: RegisteredTables::default(),
             form: RowForm::Batches,
             route: None,
         }
@@ -244,6 +249,26 @@ impl Session {
     /// If there is no such table, or the role may not insert into it.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
+    }
+
+    /// Makes rows of the program known to this session's queries under a name, which replaces
+    /// earlier rows of that name. A relation of the database that has the name comes first.
+    ///
+    /// # Errors
+    /// If a batch has other columns than the schema.
+    pub fn register(
+        &mut self,
+        name: &str,
+        schema: SchemaRef,
+        rows: Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.registered.insert(name, schema, rows)
+    }
+
+    /// Ends [`Session::register`]. Returns false if nothing is registered under the name. Results
+    /// that are not read yet keep their rows.
+    pub fn unregister(&mut self, name: &str) -> bool {
+        self.registered.remove(name)
     }
 
     /// Parses the one statement of a text.

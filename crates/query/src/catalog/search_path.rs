@@ -264,12 +264,12 @@ impl SchemaProvider for Unqualified {
     async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
         match self.holder(name) {
             Some(holder) => holder.table(name).await,
-            None => Ok(None),
+            None => self.session.registered_table(name).map(view::in_own_types).transpose(),
         }
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.holder(name).is_some()
+        self.holder(name).is_some() || self.session.registered_table(name).is_some()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::database::DatabaseShared;
 use crate::locks::Listed;
 use crate::notifications::SessionNotifications;
 use crate::privileges::Identity;
+use crate::registered::RegisteredTables;
 use crate::sequences::{SequenceAccess, SessionSequences};
 use crate::server_context::{Activity, End, SessionInfo};
 use crate::statement::{Scope, Setter, Settings, changed_identity, role_setting, unrecognized};
@@ -31,6 +32,7 @@ pub(crate) struct StatementContext {
     pub(crate) sequences: Arc<SessionSequences>,
     pub(crate) temporary: Arc<TemporaryObjects>,
     pub(crate) notifications: Arc<SessionNotifications>,
+    pub(crate) registered: RegisteredTables,
 }
 
 /// A request of a function to change a setting.

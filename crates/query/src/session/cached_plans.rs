@@ -71,7 +71,12 @@ impl Session {
         }
     }
 
+    /// `None` if the session's queries get no cached plans: those are shared with sessions that
+    /// have other registered tables.
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
+        if !self.registered.is_empty() {
+            return None;
+        }
         let (settings, role) = (&self.settings, self.settings.identity.current);
         let (path, temporary) = (settings.search_path(), self.temporary.namespace());
         Key::new(sql, parameters, role, path, temporary, settings.style())

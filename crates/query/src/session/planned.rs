@@ -219,6 +219,7 @@ impl Session {
             sequences: Arc::clone(&self.sequences),
             temporary: Arc::clone(&self.temporary),
             notifications: Arc::clone(&self.notifications),
+            registered: self.registered.clone(),
         };
         planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);
