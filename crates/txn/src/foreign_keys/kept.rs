@@ -37,6 +37,11 @@ impl KeptKeys {
         let kept = KeptKeys { child: child.id, constraint, keys: Arc::new(keys) };
         Ok((!kept.keys.is_empty()).then_some(kept))
     }
+
+    /// True if the rows belong to a temporary table.
+    pub(crate) fn is_of_temporary(&self) -> bool {
+        self.child.is_temporary()
+    }
 }
 
 /// The values of some columns, comparable as bytes.

@@ -7,6 +7,7 @@ use thalweg_types::{Lsn, Result, TableId};
 use super::foreign_keys::ConstraintModes;
 use super::segments::Segments;
 use super::{Changes, Transaction};
+use crate::foreign_keys::KeptKeys;
 use crate::write_set::WriteSet;
 
 impl Transaction {
@@ -41,11 +42,17 @@ impl Transaction {
         catalog_changes.extend(temporary);
         let tables = self.changes.tables.split_off(&TableId::FIRST_TEMPORARY);
         let own = self.changes.own.split_off(&TableId::FIRST_TEMPORARY);
+        let (of_temporary, of_others): (Vec<_>, Vec<_>) =
+            self.changes.kept_keys.take().into_iter().partition(KeptKeys::is_of_temporary);
+        self.changes.kept_keys.extend(of_others);
+        let mut kept_keys = Segments::default();
+        kept_keys.extend(of_temporary);
         // No other session changes the rows that the transaction relied on.
         self.changes.relied_on.split_off(&TableId::FIRST_TEMPORARY);
         let changes = Changes {
             catalog: std::sync::Arc::clone(&self.changes.catalog),
             catalog_changes,
+            kept_keys,
             own,
             relied_on: BTreeMap::new(),
             tables,
