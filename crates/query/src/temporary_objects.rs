@@ -126,17 +126,19 @@ impl TemporaryObjects {
             return Ok(());
         }
         let catalog = Arc::clone(transaction.catalog());
-        on_commit.retain(|id, _| catalog.table(*id).is_some());
+        // A commit that fails brings a dropped table back.
+        let before = transaction.snapshot().catalog();
+        on_commit.retain(|id, _| catalog.table(*id).or_else(|| before.table(*id)).is_some());
         let having = |wanted| on_commit.iter().filter(move |(_, action)| **action == wanted);
         let emptied: BTreeSet<TableId> = having(OnCommit::DeleteRows).map(|(id, _)| *id).collect();
         check_references(&catalog, &emptied)?;
         for id in emptied {
-            if transaction.changes_table(id) {
+            if catalog.table(id).is_some() && transaction.changes_table(id) {
                 transaction.truncate(id)?;
             }
         }
-        let dropped: Vec<Referenced> =
-            having(OnCommit::Drop).map(|(id, _)| Referenced::Table(*id)).collect();
+        let dropped = having(OnCommit::Drop).filter(|(id, _)| catalog.table(**id).is_some());
+        let dropped: Vec<Referenced> = dropped.map(|(id, _)| Referenced::Table(*id)).collect();
         apply(transaction, catalog.removal(&dropped))
     }
 

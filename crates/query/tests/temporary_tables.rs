@@ -117,8 +117,8 @@ async fn no_file_has_a_byte_of_them() {
             "SELECT nextval('needle_s')",
             "COMMENT ON TABLE needle_t IS 'a needle'",
             "BEGIN",
-            "INSERT INTO needle_t (b) VALUES ('needle?')",
             "ALTER TABLE needle_t ADD COLUMN c integer",
+            "INSERT INTO needle_t (b) VALUES ('needle?')",
             "COMMIT",
         ],
     )
@@ -360,9 +360,8 @@ async fn blocks_beside_others_change_temporary_tables() {
     assert_eq!(rows(&mut session, joined).await, ["1 1 1", "2 1 5"]);
     assert_eq!(rows(&mut session, "SELECT a, n FROM of_block").await, ["1 1"]);
     // The row is locked, although the block has defined something.
-    run(&mut other, &["SET lock_timeout = 50"]).await;
-    let waited = refusal(&mut other, "UPDATE p SET n = n + 1 WHERE a = 1").await;
-    assert_eq!(waited.state(), SqlState::LOCK_NOT_AVAILABLE);
+    let locked = "SELECT * FROM p WHERE a = 1 FOR UPDATE NOWAIT";
+    assert_eq!(refusal(&mut other, locked).await.state(), SqlState::LOCK_NOT_AVAILABLE);
     let error = refusal(&mut session, "INSERT INTO t VALUES (2, 6)").await;
     assert_eq!(error.state(), SqlState::UNIQUE_VIOLATION);
     run(&mut session, &["ROLLBACK"]).await;

@@ -243,6 +243,8 @@ impl Session {
     async fn must_wait_for_duplicate(&mut self, error: &Error) -> Result<bool> {
         let found = self.duplicate.take();
         let found = found.filter(|_| error.state() == SqlState::UNIQUE_VIOLATION);
+        // No other transaction has locked a row of a temporary table.
+        let found = found.filter(|(table, _)| !table.is_temporary());
         let Some((table, row)) = found else { return Ok(false) };
         let snapshot = self.snapshot();
         let Some(version) = snapshot.catalog().table(table).map(|entry| entry.version) else {

@@ -4,7 +4,7 @@
 //! namespace of its own. A session reads a *joined* catalog: the database's, with the objects of
 //! its namespace. A change belongs to the engine of the object that it changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thalweg_types::{TableId, TableSchema};
@@ -107,9 +107,15 @@ impl Catalog {
             }
         }
         let mut altered: BTreeMap<TableId, TableSchema> = BTreeMap::new();
+        let mut dropped = BTreeSet::new();
         for step in steps {
             match step.object {
-                Referenced::Table(id) => changes.push(CatalogChange::DropTable { id }),
+                Referenced::Table(id) => {
+                    dropped.insert(id);
+                    changes.push(CatalogChange::DropTable { id });
+                }
+                // The constraint has gone with its table.
+                Referenced::Constraint(id, _) if dropped.contains(&id) => {}
                 Referenced::Sequence(id) => {
                     let Some((namespace, name, _)) = self.sequence(id) else { continue };
                     let (namespace, name) = (namespace.to_owned(), name.to_owned());
