@@ -57,7 +57,8 @@ struct Sources {
     database_id: u64,
     coverage: Coverage,
     identity: Option<CheckpointIdentity>,
-    checkpoint: Option<Source>,
+    /// The manifest and its chunk files; empty without a checkpoint.
+    checkpoint: Vec<Source>,
     segments: Vec<Source>,
     /// The files of a node of a cluster. Each is replaced as a whole, never changed.
     cluster: Vec<Source>,
@@ -111,8 +112,10 @@ fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
     };
     let directory = from.join(CHECKPOINT);
     let newest = newest_checkpoint(files, &directory)?;
-    let opened = match newest {
-        Some(lsn) => Some(CheckpointReader::open(env, &directory, database_id, lsn)?),
+    let opened = match newest.map(|lsn| CheckpointReader::open(env, &directory, database_id, lsn)) {
+        // A newer checkpoint may have removed chunk files of this one.
+        Some(Err(error)) => return unless_newer(files, from, database_id, head, error),
+        Some(Ok(opened)) => Some(opened),
         None => None,
     };
     let segments = open_files(files, &from.join(LOG), |name| segment::number_in(name).is_some())?;
@@ -128,16 +131,29 @@ fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
     if let Some(head) = head
         && let Err(error) = head.check_checkpoint(&directory, identity)
     {
-        let now = read_slots(files, &from.join(HEADS), database_id)?.newest();
-        let is_newer = now.is_some_and(|(_, now)| now.generation > head.generation);
-        return if is_newer { Ok(None) } else { Err(error) };
+        return unless_newer(files, from, database_id, Some(head), error);
     }
-    let checkpoint = opened.as_ref().map(CheckpointReader::source).map(source);
+    let checkpoint = opened.iter().flat_map(CheckpointReader::sources).map(source).collect();
     let coverage = opened.map(|opened| opened.coverage()).unwrap_or_default();
     let head = head.unwrap_or_default();
     // The database may be opened at this moment, which undoes a clean close.
     let head = Head { clean: false, ..head };
     Ok(Some(Sources { database_id, coverage, identity, checkpoint, segments, cluster, head }))
+}
+
+/// The error, or `None` if a head was written since `head`: the database goes on, and the next
+/// attempt finds other files.
+fn unless_newer(
+    files: &dyn FileSystem,
+    from: &Path,
+    database_id: u64,
+    head: Option<Head>,
+    error: Error,
+) -> Result<Option<Sources>> {
+    let Some(head) = head else { return Err(error) };
+    let now = read_slots(files, &from.join(HEADS), database_id)?.newest();
+    let is_newer = now.is_some_and(|(_, now)| now.generation > head.generation);
+    if is_newer { Ok(None) } else { Err(error) }
 }
 
 fn source((file, path, bytes): (Arc<dyn File>, PathBuf, u64)) -> Source {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use thalweg_env::{DirLock, Env, FileSystem, OpenMode, sync_with_ancestors};
 use thalweg_types::{Error, Result, SqlState};
 
-use crate::checkpoint::{TEMPORARY_SUFFIX, checkpoints_in};
+use crate::checkpoint::{TEMPORARY_SUFFIX, checkpoints_in, chunk_file_number};
 use crate::failure::{damaged, file_error};
 use crate::file_header::{FileHeader, FileKind, HEADER_BYTES, u32_at};
 use crate::heads::{self, HEADS, HEADS_TEMPORARY, Heads};
@@ -208,8 +208,9 @@ pub(crate) fn lost_format(files: &dyn FileSystem, path: &Path) -> Result<Option<
             continue;
         }
         let names = list(files, &directory)?;
-        let has_log = names.iter().any(|name| segment::number_in(name).is_some());
-        if has_log || !checkpoints_in(&names).is_empty() {
+        let is_part =
+            |name: &String| segment::number_in(name).is_some() || chunk_file_number(name).is_some();
+        if names.iter().any(is_part) || !checkpoints_in(&names).is_empty() {
             return Ok(Some(format_is_missing(&directory)));
         }
     }

@@ -14,8 +14,11 @@ use crate::failure::damaged;
 /// opened.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// The version of segments and checkpoints, which have not changed since version 1.
+/// The version of segments and chunk files, which have not changed since version 1.
 const FILE_VERSION: u32 = 1;
+
+/// The version of checkpoints. Those of version 1 have all sections in their own file.
+const CHECKPOINT_VERSION: u32 = 2;
 
 /// Length of a file's header, in bytes.
 pub const HEADER_BYTES: u64 = 64;
@@ -27,6 +30,8 @@ pub enum FileKind {
     Segment,
     CheckpointStart,
     CheckpointEnd,
+    ChunksStart,
+    ChunksEnd,
 }
 
 impl FileKind {
@@ -36,6 +41,8 @@ impl FileKind {
             FileKind::Segment => *b"THALWEGL",
             FileKind::CheckpointStart => *b"THALWEGC",
             FileKind::CheckpointEnd => *b"THALWEGE",
+            FileKind::ChunksStart => *b"THALWEGK",
+            FileKind::ChunksEnd => *b"THALWEGX",
         }
     }
 
@@ -43,7 +50,8 @@ impl FileKind {
     const fn version(self) -> u32 {
         match self {
             FileKind::Format => FORMAT_VERSION,
-            FileKind::Segment | FileKind::CheckpointStart | FileKind::CheckpointEnd => FILE_VERSION,
+            FileKind::CheckpointStart | FileKind::CheckpointEnd => CHECKPOINT_VERSION,
+            FileKind::Segment | FileKind::ChunksStart | FileKind::ChunksEnd => FILE_VERSION,
         }
     }
 }

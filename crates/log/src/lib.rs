@@ -6,7 +6,8 @@
 //!
 //! - [`DataDirectory`] owns a database's directory: its lock, its format, its database id.
 //! - [`open`] recovers the log and returns the [`LogWriter`] that appends to it.
-//! - [`CheckpointWriter`] and [`CheckpointReader`] handle files that replace a prefix of the log.
+//! - [`CheckpointWriter`] and [`CheckpointReader`] handle files that replace a prefix of the log: a
+//!   manifest, and chunk files that checkpoints share.
 //! - [`verify`] checks every byte of a database that is not in use.
 
 mod align;
@@ -29,7 +30,10 @@ mod tests;
 mod verify;
 mod writer;
 
-pub use checkpoint::{CheckpointReader, CheckpointWriter, Coverage, SectionInfo};
+pub use checkpoint::{
+    CheckpointReader, CheckpointWriter, ChunkFile, Coverage, SectionInfo, Stored, Written,
+    files_to_rewrite,
+};
 pub use copy::{Copied, backup, salvage};
 pub use data_directory::{DataDirectory, DirectoryMode};
 pub use file_header::FORMAT_VERSION;

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use thalweg_env::Env;
 use thalweg_types::{Error, Lsn, Result};
 
-use crate::checkpoint::{CheckpointReader, Coverage, checkpoints_in};
+use crate::checkpoint::{
+    CheckpointReader, ChunkFileReader, Coverage, checkpoints_in, superfluous_in,
+};
 use crate::data_directory::{
     CHECKPOINT, LOG, exists, is_database, lock, lost_format, no_database, read_format,
 };
@@ -18,11 +20,13 @@ use crate::segment_reader::{LogEnd, SegmentReader, Step};
 /// Result of checking one file or aspect.
 #[derive(Clone, Debug)]
 pub enum Finding {
-    /// A sound checkpoint.
+    /// A sound manifest of a checkpoint. `bytes` is the length of this file.
     Checkpoint { path: PathBuf, lsn: Lsn, bytes: u64, sections: usize },
+    /// A sound chunk file of the checkpoint.
+    Chunks { path: PathBuf, bytes: u64, sections: usize },
     /// A sound segment, with the first and last sequence number of its records if it has any.
     Segment { path: PathBuf, bytes: u64, records: u64, lsns: Option<(Lsn, Lsn)> },
-    /// A segment that is no longer needed and was not read. The next start removes it.
+    /// A file that is no longer needed and was not read. The next start removes it.
     Superfluous { path: PathBuf },
     /// A torn write at the end of the log. The next start cuts it off.
     TornTail { path: PathBuf, offset: u64, bytes: u64 },
@@ -112,7 +116,7 @@ impl Verifier<'_> {
     }
 
     fn checkpoints(&mut self) -> Result<()> {
-        let newest = self.each_checkpoint()?;
+        let newest = self.newest_checkpoint()?;
         let directory = self.path.join(CHECKPOINT);
         let checked = match (&self.head, newest) {
             (Some(head), Ok(found)) => head.check_checkpoint(&directory, found),
@@ -123,46 +127,68 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Reads every checkpoint. Returns the newest, or an error if that one is damaged.
-    fn each_checkpoint(&mut self) -> Result<Result<Option<CheckpointIdentity>, ()>> {
-        let mut newest = Ok(None);
+    /// Reads the newest checkpoint. Returns its identity, or an error if its manifest is damaged.
+    fn newest_checkpoint(&mut self) -> Result<Result<Option<CheckpointIdentity>, ()>> {
         let directory = self.path.join(CHECKPOINT);
         if !exists(&*self.env.files, &directory)? {
             // A copying tool may have left out an empty directory. The next start creates it.
-            return Ok(newest);
+            return Ok(Ok(None));
         }
         let names = self.env.files.list(&directory);
         let names = names.map_err(|error| file_error("list", &directory, error))?;
-        for lsn in checkpoints_in(&names) {
-            self.summary.checkpoint_lsn = Some(lsn);
-            self.coverage = Coverage { lsn, ..Coverage::default() };
-            self.summary.files += 1;
-            match self.checkpoint(&directory, lsn) {
-                Ok(reader) => {
-                    let (path, bytes) = (reader.path().to_owned(), reader.bytes());
-                    let sections = reader.sections().len();
-                    newest = Ok(Some(reader.identity()));
-                    self.coverage = reader.coverage();
-                    self.summary.bytes += bytes;
-                    (self.report)(Finding::Checkpoint { path, lsn, bytes, sections });
-                }
-                Err(error) => {
-                    newest = Err(());
-                    self.problem(error);
-                }
+        let Some(lsn) = checkpoints_in(&names).pop() else {
+            self.superfluous(&directory, superfluous_in(&names, None, &[]));
+            return Ok(Ok(None));
+        };
+        self.summary.checkpoint_lsn = Some(lsn);
+        self.coverage = Coverage { lsn, ..Coverage::default() };
+        self.summary.files += 1;
+        let database_id = self.summary.database_id;
+        let opened = CheckpointReader::open_manifest(self.env, &directory, database_id, lsn);
+        match opened.and_then(|reader| reader.verify_manifest().map(|()| reader)) {
+            Ok(reader) => {
+                self.coverage = reader.coverage();
+                let (path, bytes) = (reader.path().to_owned(), reader.manifest_bytes());
+                let sections = reader.sections().len();
+                self.summary.bytes += bytes;
+                (self.report)(Finding::Checkpoint { path, lsn, bytes, sections });
+                self.chunk_files(&reader);
+                self.superfluous(
+                    &directory,
+                    superfluous_in(&names, Some(lsn), reader.chunk_files()),
+                );
+                Ok(Ok(Some(reader.identity())))
+            }
+            Err(error) => {
+                self.problem(error);
+                Ok(Err(()))
             }
         }
-        Ok(newest)
     }
 
-    fn checkpoint(&self, directory: &Path, lsn: Lsn) -> Result<CheckpointReader> {
+    /// Reads the chunk files that a checkpoint names, each for itself, so that damage in one does
+    /// not hide damage in another.
+    fn chunk_files(&mut self, checkpoint: &CheckpointReader) {
         let database_id = self.summary.database_id;
-        let reader = CheckpointReader::open(self.env, directory, database_id, lsn)?;
-        for section in 0..reader.sections().len() {
-            reader.read(section)?;
-            reader.verify_padding(section)?;
+        for named in checkpoint.chunk_files() {
+            self.summary.files += 1;
+            let opened = ChunkFileReader::open(self.env, checkpoint.path(), database_id, *named);
+            let read = opened
+                .and_then(|reader| Ok((reader.verify(checkpoint.sections())?, reader.file.path)));
+            match read {
+                Ok((sections, path)) => {
+                    self.summary.bytes += named.bytes;
+                    (self.report)(Finding::Chunks { path, bytes: named.bytes, sections });
+                }
+                Err(error) => self.problem(error),
+            }
         }
-        Ok(reader)
+    }
+
+    fn superfluous(&mut self, directory: &Path, names: Vec<String>) {
+        for name in names {
+            (self.report)(Finding::Superfluous { path: directory.join(name) });
+        }
     }
 
     fn log(&mut self) {

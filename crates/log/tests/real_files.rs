@@ -63,21 +63,30 @@ fn a_database_is_written_recovered_checkpointed_and_verified() {
     assert_eq!((records[6].lsn, &records[6].payload), (Lsn(4), &vec![4; 700]));
     assert_eq!((records[39].kind, records[39].payload.len()), (8, 0));
 
+    let (mut files, mut stored) = (Vec::new(), None);
     for lsn in [Lsn(12), Lsn(15)] {
         let coverage = Coverage { lsn, log_from: lsn.next() };
-        let mut checkpoint = CheckpointWriter::create(&env, &directory, coverage).unwrap();
+        let mut checkpoint = CheckpointWriter::create(&env, &directory, coverage, &files).unwrap();
         checkpoint.section(1, 10, &[b"schema"]).unwrap();
         checkpoint.section(2, 11, &[&vec![5; 3_000_000], &[6; 10]]).unwrap();
-        checkpoint.finish().unwrap();
+        match stored {
+            None => stored = Some(checkpoint.store(3, 12, 4, &[&[7; 2_000_000], &[8]]).unwrap()),
+            Some(stored) => checkpoint.refer(3, 12, 4, stored),
+        }
+        let written = checkpoint.finish().unwrap();
+        assert_eq!(written.bytes > 5_000_000, lsn == Lsn(12));
+        files = written.files;
     }
+    assert_eq!(files.len(), 1);
     assert!(log.remove_before(Lsn(16)).unwrap() > 0);
     assert!(log.bytes_on_disk() < size);
     drop(log);
 
     let checkpoint = CheckpointReader::open_newest(&env, &directory).unwrap().unwrap();
-    assert_eq!((checkpoint.lsn(), checkpoint.sections().len()), (Lsn(15), 2));
+    assert_eq!((checkpoint.lsn(), checkpoint.sections().len()), (Lsn(15), 3));
     assert_eq!(checkpoint.read(0).unwrap(), b"schema");
     assert_eq!(checkpoint.read(1).unwrap()[2_999_999..], [5, 6, 6, 6, 6, 6, 6, 6, 6, 6, 6]);
+    assert_eq!(checkpoint.read(2).unwrap()[1_999_999..], [7, 8]);
     let (_, _, records) = open_log(&env, &directory, checkpoint.coverage()).unwrap();
     let uncovered = records.iter().filter(|record| record.lsn > Lsn(15));
     assert_eq!((uncovered.count(), records.len() < 40), (10, true));

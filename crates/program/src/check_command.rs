@@ -68,6 +68,10 @@ fn tell(finding: &Finding, arguments: &CheckArguments, out: &mut dyn Write) -> i
             let (name, size) = (name(path), size(*bytes));
             writeln!(out, "{name}: sound, up to group {lsn}, {sections} sections, {size}")
         }
+        Finding::Chunks { path, bytes, sections } => {
+            let (name, size) = (name(path), size(*bytes));
+            writeln!(out, "{name}: sound, {sections} sections, {size}")
+        }
         Finding::Segment { path, bytes, records, lsns } => {
             let groups = match lsns {
                 Some((first, last)) => format!("groups {first} to {last}"),

@@ -43,6 +43,7 @@ mod server_context;
 mod session;
 mod statement;
 mod temporary_file;
+mod temporary_objects;
 #[cfg(test)]
 mod tests;
 mod workers;

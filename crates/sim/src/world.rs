@@ -205,6 +205,8 @@ impl World {
             // This makes several segments and checkpoints even in short eras.
             segment_bytes: 16 << 10,
             checkpoint_bytes: 48 << 10,
+            // Few chunks have more rows in short eras.
+            chunk_file_rows_min: 8,
             ..Options::default()
         }
     }

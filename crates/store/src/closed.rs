@@ -3,6 +3,7 @@
 
 mod compact;
 mod dictionary;
+mod handle;
 mod zone;
 
 use std::ops::Range;
@@ -18,6 +19,7 @@ use thalweg_types::{RowId, TableSchema};
 use crate::cell::{self, Cell};
 use crate::index_order::Runs;
 pub use dictionary::{Codes, Dictionary};
+pub use handle::ColumnHandle;
 use thalweg_columns::arrow_schema;
 pub use zone::Zone;
 
@@ -98,6 +100,11 @@ impl ClosedChunk {
     #[must_use]
     pub fn column_count(&self) -> usize {
         self.columns.len()
+    }
+
+    /// The identities of its columns, in the order of the schema.
+    pub fn column_handles(&self) -> impl ExactSizeIterator<Item = ColumnHandle> + '_ {
+        self.columns.iter().map(ColumnHandle::new)
     }
 
     pub(crate) fn column_parts(&self) -> &[Arc<Column>] {

@@ -19,7 +19,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use thalweg_types::{Error, Result};
 
-pub use chunk::{decode_chunk, encode_chunk};
+pub use chunk::{decode_chunk, decode_chunk_columns, encode_chunk, encode_chunk_column};
 use input::{Input, put_varint};
 pub(crate) use values::{decode_values, encode_value};
 

@@ -48,7 +48,7 @@ mod widen;
 
 pub use bitmap::Bitmap;
 pub use chunk::Chunk;
-pub use closed::{ClosedChunk, Codes, Dictionary, Zone};
+pub use closed::{ClosedChunk, Codes, ColumnHandle, Dictionary, Zone};
 pub use compaction::{Built, CompactionPlan, CompactionPolicy, plan_compaction};
 pub use effect::Effect;
 pub use fork_join::{ForkJoin, ThisThread};

@@ -1,29 +1,46 @@
-//! Checkpoints: a snapshot written to one file while writes go on.
+//! Checkpoints: a snapshot written to files while writes go on.
+//!
+//! The manifest holds the catalog, the tables' headers, the dead rows of all chunks, and open and
+//! small chunks whole. Columns of other chunks lie in chunk files. A checkpoint writes those that no
+//! file has yet, and refers to the others.
 //!
 //! An open chunk is written up to the snapshot's last row. Replay reopens it if the log appends to
 //! it.
 
-use std::collections::{BTreeMap, HashMap};
+mod chunk_entry;
+mod read;
+mod stored;
+
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
-use thalweg_log::{CheckpointReader, CheckpointWriter, Coverage, DataDirectory};
-use thalweg_store::{Arrival, ChunkView, Effect, Table, TableState, codec};
+use thalweg_log::{CheckpointWriter, Coverage, DataDirectory};
+use thalweg_store::{ChunkView, ClosedChunk, TableState, codec};
 use thalweg_types::{ColumnId, Error, Lsn, Result, TableId, TableSchema};
 
 use crate::catalog::Catalog;
 use crate::engine::Shared;
 use crate::log_status::{CheckpointRun, error_line};
-use crate::parallel::{self, Threads};
-use crate::progress::{Progress, Unit};
+use crate::progress::Unit;
 use crate::published::Snapshot;
-use crate::record::{bitmap_bytes, bitmap_of};
+use crate::record::bitmap_bytes;
 use crate::storage_health::{Part, StorageReason};
 use crate::transaction_stage::Request;
+use chunk_entry::ChunkEntry;
+pub(crate) use read::{Restored, read};
+pub(crate) use stored::StoredColumns;
+use stored::storable;
 
+/// The catalog and the tables' headers.
 const CATALOG_SECTION: u32 = 1;
+/// A whole chunk in the manifest; the id is its table and number.
 const CHUNK_SECTION: u32 = 2;
+/// The entries of a table's chunks whose columns lie in chunk files; the id is the table.
+const ENTRIES_SECTION: u32 = 3;
+/// One column of a chunk, in a chunk file; the id is the chunk's table and number, the part the
+/// column's id. The columns of a chunk follow each other in the order of its schema.
+const COLUMN_SECTION: u32 = 4;
 
 /// A checkpoint is worthwhile only if it frees at least this fraction (one eighth) of its own size
 /// of the log.
@@ -48,50 +65,71 @@ struct TableHeader {
 pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     let Some(directory) = &shared.directory else { return Ok(Lsn(0)) };
     let (began_micros, began) = (shared.env.clock.now_micros(), shared.env.clock.monotonic());
+    // One checkpoint at a time.
+    let mut stored = shared.stored.lock();
     let log_from = first_needed(shared);
     let snapshot = shared.publisher.snapshot();
     let position = snapshot.lsn();
     let mut bytes = 0;
-    let written = write_file(shared, directory, log_from, &snapshot, &mut bytes);
+    let written = write_files(shared, directory, log_from, &snapshot, &mut stored, &mut bytes);
+    drop(stored);
+    let (is_durable, failure) = match written {
+        Ok(not_removed) => (true, not_removed),
+        Err(error) => (false, Some(error)),
+    };
     shared.checkpoints.add(CheckpointRun {
         position,
         bytes,
         began_micros: Some(began_micros),
         took: Some(shared.env.clock.monotonic().saturating_sub(began)),
-        failure: written.as_ref().err().map(error_line),
+        failure: failure.as_ref().map(error_line),
     });
-    match &written {
-        Ok(()) => shared.storage.works(Part::Checkpoint),
-        Err(error) => shared.storage.failed(StorageReason::CheckpointFailed, error, false),
+    match &failure {
+        None => shared.storage.works(Part::Checkpoint),
+        Some(error) => shared.storage.failed(StorageReason::CheckpointFailed, error, false),
     }
-    written?;
-    let _ = shared.requests.send(Request::RemoveBefore(log_from));
-    let due = shared.options.checkpoint_bytes.max(bytes / CHECKPOINT_SHARE);
-    shared.checkpoint_due.store(due, Ordering::Relaxed);
-    Ok(position)
+    if is_durable {
+        let _ = shared.requests.send(Request::RemoveBefore(log_from));
+        let due = shared.options.checkpoint_bytes.max(bytes / CHECKPOINT_SHARE);
+        shared.checkpoint_due.store(due, Ordering::Relaxed);
+    }
+    failure.map_or(Ok(position), Err)
 }
 
-/// Writes the file. `written_bytes` receives the number of bytes written, also on failure.
-fn write_file(
+/// Writes the files. Once the checkpoint is durable, `stored` has its columns; until then it stays as
+/// it was. `written_bytes` receives the number of bytes written, also on failure. Returns why
+/// superfluous files could not be removed.
+fn write_files(
     shared: &Shared,
     directory: &DataDirectory,
     log_from: Lsn,
     snapshot: &Snapshot,
+    stored: &mut StoredColumns,
     written_bytes: &mut u64,
-) -> Result<()> {
-    let mut writer = CheckpointWriter::create(
-        &shared.env,
-        directory,
-        Coverage { lsn: snapshot.lsn(), log_from },
-    )?;
-    let bytes = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
+) -> Result<Option<Error>> {
+    let rows_min = shared.options.chunk_file_rows_min;
+    let coverage = Coverage { lsn: snapshot.lsn(), log_from };
+    let writer = CheckpointWriter::create(&shared.env, directory, coverage, &stored.files)?;
+    let bytes = snapshot.tables().map(|(_, state)| stored.bytes_to_write(state, rows_min)).sum();
     shared.progress.begin("checkpoint", Some(bytes), Unit::Bytes);
-    let written = write_sections(shared, snapshot, &mut writer);
+    let mut sections = Sections {
+        shared,
+        rewritten: stored.files_to_rewrite(snapshot, rows_min),
+        before: stored,
+        now: StoredColumns::default(),
+        writer,
+        done: 0,
+    };
+    let written = sections.write(snapshot);
+    let Sections { mut now, writer, .. } = sections;
     *written_bytes = writer.bytes();
     let written = written.and_then(|()| writer.finish());
     shared.progress.end();
-    *written_bytes = written?;
-    Ok(())
+    let written = written?;
+    *written_bytes = written.bytes;
+    now.files = written.files;
+    *stored = now;
+    Ok(written.not_removed)
 }
 
 /// The first group whose log record is still needed beside a checkpoint whose snapshot is taken
@@ -104,28 +142,85 @@ pub(crate) fn first_needed(shared: &Shared) -> Lsn {
     shared.staging.floor().map_or(published, |floor| floor.min(published))
 }
 
-fn write_sections(
-    shared: &Shared,
-    snapshot: &Snapshot,
-    writer: &mut CheckpointWriter,
-) -> Result<()> {
-    let header = Header {
-        catalog: snapshot.catalog().as_ref().clone(),
-        tables: snapshot.tables().map(|(id, state)| table_header(id, state)).collect(),
-    };
-    let json = serde_json::to_vec(&header)
-        .map_err(|error| Error::internal("the catalog cannot be written").with_source(error))?;
-    writer.section(CATALOG_SECTION, 0, &[&json])?;
-    let mut done = 0;
-    for (id, state) in snapshot.tables() {
-        for view in state.chunks() {
-            let (head, chunk) = chunk_section(&view);
-            writer.section(CHUNK_SECTION, section_id(id, view.number()), &[&head, &chunk])?;
-            done += (head.len() + chunk.len()) as u64;
-            shared.progress.advance(done);
-        }
+/// The sections of a checkpoint that is being written.
+struct Sections<'a> {
+    shared: &'a Shared,
+    /// Columns that chunk files have already.
+    before: &'a StoredColumns,
+    /// Files of which no section is to be used any more.
+    rewritten: HashSet<u64>,
+    /// Columns of this checkpoint.
+    now: StoredColumns,
+    writer: CheckpointWriter,
+    /// Number of bytes written.
+    done: u64,
+}
+
+impl Sections<'_> {
+    fn write(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let header = Header {
+            catalog: snapshot.catalog().as_ref().clone(),
+            tables: snapshot.tables().map(|(id, state)| table_header(id, state)).collect(),
+        };
+        let json = serde_json::to_vec(&header)
+            .map_err(|error| Error::internal("the catalog cannot be written").with_source(error))?;
+        self.writer.section(CATALOG_SECTION, 0, &[&json])?;
+        snapshot.tables().try_for_each(|(id, state)| self.table(id, state))
     }
-    Ok(())
+
+    fn table(&mut self, id: TableId, state: &TableState) -> Result<()> {
+        let mut entries = Vec::new();
+        for view in state.chunks() {
+            let section = section_id(id, view.number());
+            match storable(&view, self.shared.options.chunk_file_rows_min) {
+                Some(chunk) => {
+                    self.columns(section, state.schema(), chunk)?;
+                    entry(&view, chunk).encode(&mut entries);
+                }
+                None => {
+                    let (head, chunk) = chunk_section(&view);
+                    self.writer.section(CHUNK_SECTION, section, &[&head, &chunk])?;
+                    self.done += (head.len() + chunk.len()) as u64;
+                }
+            }
+            self.shared.progress.advance(self.done);
+        }
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.writer.section(ENTRIES_SECTION, u64::from(id.0), &[&entries])
+    }
+
+    /// Refers to the columns of a chunk, and stores those that no chunk file has.
+    fn columns(&mut self, section: u64, schema: &TableSchema, chunk: &ClosedChunk) -> Result<()> {
+        for (index, column) in chunk.column_handles().enumerate() {
+            let part = schema.columns[index].id.0;
+            let older =
+                || self.before.get(&column).filter(|place| !self.rewritten.contains(&place.file));
+            let place = match self.now.get(&column).or_else(older) {
+                Some(place) => {
+                    self.writer.refer(COLUMN_SECTION, section, part, place);
+                    place
+                }
+                None => {
+                    let bytes = codec::encode_chunk_column(chunk, index);
+                    self.done += bytes.len() as u64;
+                    self.writer.store(COLUMN_SECTION, section, part, &[&bytes])?
+                }
+            };
+            self.now.insert(column, place);
+        }
+        Ok(())
+    }
+}
+
+fn entry(view: &ChunkView, chunk: &ClosedChunk) -> ChunkEntry {
+    ChunkEntry {
+        number: view.number(),
+        rows: chunk.rows() as u32,
+        columns: chunk.column_count() as u32,
+        dead: view.dead().cloned(),
+    }
 }
 
 fn table_header(id: TableId, state: &TableState) -> TableHeader {
@@ -147,103 +242,6 @@ fn chunk_section(view: &ChunkView) -> (Vec<u8>, Vec<u8>) {
 
 fn section_id(table: TableId, chunk: u32) -> u64 {
     (u64::from(table.0) << 32) | u64::from(chunk)
-}
-
-/// The state read from a checkpoint.
-pub(crate) struct Restored {
-    pub(crate) lsn: Lsn,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) tables: HashMap<TableId, (Table, Arc<TableState>)>,
-}
-
-impl Restored {
-    pub(crate) fn nothing() -> Restored {
-        Restored { lsn: Lsn(0), catalog: Arc::default(), tables: HashMap::new() }
-    }
-}
-
-/// Chunks by their number.
-type Chunks = BTreeMap<u32, Arrival>;
-
-/// Reads a checkpoint.
-pub(crate) fn read(
-    reader: &CheckpointReader,
-    threads: Threads,
-    progress: &dyn Progress,
-) -> Result<Restored> {
-    let header = read_header(reader)?;
-    let total = reader.sections().iter().map(|section| section.length).sum();
-    progress.begin("reading the checkpoint", Some(total), Unit::Bytes);
-    let chunks: Mutex<HashMap<TableId, Chunks>> = Mutex::default();
-    let done = std::sync::atomic::AtomicU64::new(0);
-    let sections: Vec<usize> = (0..reader.sections().len())
-        .filter(|index| reader.sections()[*index].kind == CHUNK_SECTION)
-        .collect();
-    let loaded = parallel::for_each(&sections, threads, |&index| {
-        let info = &reader.sections()[index];
-        let id = TableId((info.id >> 32) as u32);
-        let entry = header.catalog.table(id).ok_or_else(|| damaged("a chunk without a table"))?;
-        let number = info.id as u32;
-        let chunk = read_chunk(reader, index, number, &entry.schema)?;
-        let mut chunks = chunks.lock().expect("no thread panics while it holds the chunks");
-        chunks.entry(id).or_default().insert(number, chunk);
-        progress.advance(done.fetch_add(info.length, Ordering::Relaxed) + info.length);
-        Ok(())
-    });
-    progress.end();
-    loaded?;
-    let mut chunks = chunks.into_inner().expect("no thread panicked with the chunks");
-    let mut tables = HashMap::new();
-    for table in &header.tables {
-        let chunks = chunks.remove(&table.id).unwrap_or_default();
-        tables.insert(table.id, restore_table(&header.catalog, table, chunks, threads)?);
-    }
-    Ok(Restored { lsn: reader.lsn(), catalog: Arc::new(header.catalog), tables })
-}
-
-fn read_header(reader: &CheckpointReader) -> Result<Header> {
-    let index = reader
-        .sections()
-        .iter()
-        .position(|section| section.kind == CATALOG_SECTION)
-        .ok_or_else(|| damaged("no catalog"))?;
-    serde_json::from_slice(&reader.read(index)?)
-        .map_err(|error| damaged("a catalog that cannot be read").with_source(error))
-}
-
-fn read_chunk(
-    reader: &CheckpointReader,
-    index: usize,
-    number: u32,
-    schema: &TableSchema,
-) -> Result<Arrival> {
-    let bytes = reader.read(index)?;
-    let (head, rest) =
-        bytes.split_first_chunk::<8>().ok_or_else(|| damaged("a chunk without a head"))?;
-    let (dead, chunk) = usize::try_from(u64::from_le_bytes(*head))
-        .ok()
-        .and_then(|length| rest.split_at_checked(length))
-        .ok_or_else(|| damaged("a chunk with a wrong length"))?;
-    let dead = if dead.is_empty() { None } else { Some(bitmap_of(dead)?) };
-    Ok(Arrival { number, chunk: Arc::new(codec::decode_chunk(schema, chunk)?), dead })
-}
-
-fn restore_table(
-    catalog: &Catalog,
-    header: &TableHeader,
-    chunks: Chunks,
-    threads: Threads,
-) -> Result<(Table, Arc<TableState>)> {
-    let entry = catalog.table(header.id).ok_or_else(|| damaged("rows without a table"))?;
-    let (mut table, mut state) = Table::new(Arc::clone(&entry.schema));
-    let mut effect = Effect::new();
-    table.append_chunks_at(chunks.into_values().collect(), &threads, &mut effect)?;
-    effect.publish(&mut state);
-    table.raise_next_chunk(header.next_chunk);
-    for (column, next) in &header.identities {
-        table.identities().raise(*column, *next);
-    }
-    Ok((table, state))
 }
 
 fn damaged(what: &str) -> Error {

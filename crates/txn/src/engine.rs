@@ -18,6 +18,7 @@ use thalweg_store::{ClosedChunk, Table, TableState, codec};
 use thalweg_types::{Error, Lsn, Result, SqlState, TableId};
 
 use crate::catalog::RoleId;
+use crate::checkpoint::{Restored, StoredColumns};
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::foreign_keys::RecentReferences;
 use crate::keyed::{AcknowledgeRows, RowGroup};
@@ -62,6 +63,9 @@ pub struct Options {
     pub segment_bytes: u64,
     /// A checkpoint is due when it would free so many bytes of the log.
     pub checkpoint_bytes: u64,
+    /// Columns of closed chunks of at least so many rows go to a checkpoint's chunk files. Smaller
+    /// chunks are written with every checkpoint.
+    pub chunk_file_rows_min: usize,
     pub progress: Arc<dyn Progress>,
     /// Refuses rows when the process uses too much memory; `None` for no limit.
     pub memory: Option<Arc<MemoryWatch>>,
@@ -74,6 +78,7 @@ impl Default for Options {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             segment_bytes: LogOptions::default().segment_bytes,
             checkpoint_bytes: 1 << 30,
+            chunk_file_rows_min: 1024,
             progress: Arc::new(NoProgress),
             memory: None,
         }
@@ -94,6 +99,8 @@ pub(crate) struct Shared {
     pub(crate) durable_lsn: Arc<AtomicU64>,
     pub(crate) checkpoint_due: AtomicU64,
     pub(crate) checkpoints: CheckpointRuns,
+    /// Held while a checkpoint is written.
+    pub(crate) stored: parking_lot::Mutex<StoredColumns>,
     pub(crate) storage: Arc<StorageHealth>,
     pub(crate) progress: Arc<dyn Progress>,
     pub(crate) counters: Arc<Counters>,
@@ -146,13 +153,24 @@ impl Engine {
         Engine::start(env, options, directory, log, checkpoints, restored)
     }
 
+    /// Starts an engine without files for temporary tables and sequences, which get ids of their
+    /// own range.
+    ///
+    /// # Errors
+    /// If the system refuses threads.
+    pub fn for_temporary_objects(env: Env, options: Options) -> Result<Engine> {
+        let engine = Engine::open(env, Options { directory: None, ..options })?;
+        engine.next_table_id.store(TableId::FIRST_TEMPORARY.0, Ordering::Relaxed);
+        Ok(engine)
+    }
+
     fn start(
         env: Env,
         options: Options,
         directory: Option<DataDirectory>,
         log: Option<LogWriter>,
         checkpoints: CheckpointRuns,
-        restored: crate::checkpoint::Restored,
+        restored: Restored,
     ) -> Result<Engine> {
         let (requests, request_inbox) = inlet();
         let (disk_inlet, disk_inbox) = inlet();
@@ -174,6 +192,7 @@ impl Engine {
             durable_lsn: Arc::new(AtomicU64::new(restored.lsn.0)),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
             checkpoints,
+            stored: parking_lot::Mutex::new(restored.stored),
             storage: Arc::new(StorageHealth::new(&env.clock)),
             progress: Arc::clone(&options.progress),
             env: env.clone(),
@@ -376,6 +395,20 @@ impl Engine {
             }),
         );
         receiver.recv().map_err(|_| closed())?
+    }
+
+    /// Checks that a write set can be applied. `acknowledge` is called once, with the error if not.
+    /// Nothing is applied.
+    pub fn check(&self, write_set: WriteSet, acknowledge: Acknowledge) {
+        let acknowledge = Waiter::new(acknowledge);
+        // A request that cannot be sent is dropped, which notifies its waiter.
+        let _ = self.shared.requests.send(Request::Check { write_set, acknowledge });
+    }
+
+    /// Drops a namespace with everything in it, after all requests that were made before.
+    pub fn drop_namespace(&self, namespace: String) {
+        // A closed engine holds nothing.
+        let _ = self.shared.requests.send(Request::DropNamespace(namespace));
     }
 
     /// Blocks while the disk is far behind the staged chunks.

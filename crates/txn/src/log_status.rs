@@ -35,7 +35,8 @@ pub struct DurablePosition {
 pub struct CheckpointRun {
     /// The last group that it holds.
     pub position: Lsn,
-    /// Size of its file, in bytes; after a failure, the size reached.
+    /// Number of bytes written; after a failure, until then. The size of all files of the one that
+    /// the database was opened from.
     pub bytes: u64,
     /// When it began, in microseconds since 1970; `None` for the one that the database was opened
     /// from.

@@ -202,7 +202,10 @@ impl Maintenance {
         let written = runs.iter().rev().find(|run| run.failure.is_none());
         let snapshot = self.shared.publisher.snapshot();
         let changed = snapshot.lsn() > written.map_or(Lsn(0), |run| run.position);
-        let bytes: u64 = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
+        let (stored, rows_min) =
+            (self.shared.stored.lock(), self.shared.options.chunk_file_rows_min);
+        let bytes: u64 =
+            snapshot.tables().map(|(_, state)| stored.bytes_to_write(state, rows_min)).sum();
         let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed).max(SMALL_LOG_BYTES);
         changed && bytes / checkpoint::CHECKPOINT_SHARE <= log_bytes
     }

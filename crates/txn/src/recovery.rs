@@ -9,7 +9,7 @@ use thalweg_types::{Error, Lsn, Result, TableId, TableSchema};
 
 use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange};
-use crate::checkpoint::{self, Restored};
+use crate::checkpoint::{self, Restored, StoredColumns};
 use crate::parallel::{self, Threads};
 use crate::progress::Progress;
 use crate::record::{
@@ -26,6 +26,8 @@ pub(crate) struct Replay {
     tables: HashMap<TableId, (Table, Arc<TableState>)>,
     /// Staged chunks without a commit so far, still encoded.
     staged: HashMap<StageId, Encoded>,
+    /// Columns that the checkpoint's chunk files have.
+    stored: StoredColumns,
     threads: Threads,
 }
 
@@ -44,6 +46,7 @@ pub(crate) fn load(
         catalog: restored.catalog,
         tables: restored.tables,
         staged: HashMap::new(),
+        stored: restored.stored,
         threads,
     })
 }
@@ -226,7 +229,8 @@ impl Replay {
 
     /// Ends the recovery. Staged chunks without a commit are dropped.
     pub(crate) fn finish(self) -> Restored {
-        Restored { lsn: self.lsn, catalog: self.catalog, tables: self.tables }
+        let Replay { lsn, catalog, tables, stored, .. } = self;
+        Restored { lsn, catalog, tables, stored }
     }
 }
 

@@ -68,7 +68,7 @@ impl Salvage<'_> {
             database_id: self.database_id,
             coverage: Coverage::default(),
             identity: None,
-            checkpoint: None,
+            checkpoint: Vec::new(),
             segments: Vec::new(),
             cluster: Vec::new(),
             head: Head::default(),
@@ -89,7 +89,7 @@ impl Salvage<'_> {
                 Ok(reader) => {
                     sources.coverage = reader.coverage();
                     sources.identity = Some(reader.identity());
-                    sources.checkpoint = Some(source(reader.source()));
+                    sources.checkpoint = reader.sources().map(source).collect();
                     return Ok(sources);
                 }
                 Err(error) => (self.report)(error),

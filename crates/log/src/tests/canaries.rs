@@ -3,6 +3,7 @@
 use thalweg_env::{Fault, Lie};
 
 use super::crashes::{run, run_on};
+use crate::checkpoint::canary as checkpoints;
 use crate::checksum::canary;
 
 const SEEDS: u64 = 20;
@@ -36,5 +37,17 @@ fn an_acknowledgement_before_the_sync_is_caught() {
 #[test]
 fn a_skipped_checksum_is_caught() {
     let bug = |seed, fault| canary::skip(|| run(seed, APPENDS, fault).is_err());
+    assert!(caught(bug) > 0);
+}
+
+#[test]
+fn a_checkpoint_that_removes_a_file_which_it_names_is_caught() {
+    let bug = |seed, fault| checkpoints::removing_needed(|| run(seed, APPENDS, fault).is_err());
+    assert!(caught(bug) > 0);
+}
+
+#[test]
+fn a_manifest_that_is_durable_before_its_chunk_file_is_caught() {
+    let bug = |seed, fault| checkpoints::manifest_first(|| run(seed, APPENDS, fault).is_err());
     assert!(caught(bug) > 0);
 }

@@ -63,12 +63,7 @@ fn sample_with(clean: bool, vouched: u64) -> Sample {
         }
         items.push(item);
         if lsn == 4 {
-            let mut checkpoint = CheckpointWriter::create(&env, &directory, up_to(lsn)).unwrap();
-            for item in &items {
-                let parts: &[&[u8]] = &[&item.payload];
-                checkpoint.section(u32::from(item.kind), item.lsn.0, parts).unwrap();
-            }
-            checkpoint.finish().unwrap();
+            checkpoints(&env, &directory, &items);
         }
     }
     if clean {
@@ -76,6 +71,26 @@ fn sample_with(clean: bool, vouched: u64) -> Sample {
     }
     drop(directory);
     Sample { env, disk, items }
+}
+
+/// Writes two checkpoints of four items. The second has one item inline, one in its own chunk file,
+/// and two in the chunk file of the first, which holds garbage too.
+fn checkpoints(env: &Env, directory: &DataDirectory, items: &[Item]) {
+    let name = |place: usize| (u32::from(items[place].kind), items[place].lsn.0);
+    let store = |writer: &mut CheckpointWriter, place: usize| {
+        let (kind, id) = name(place);
+        writer.store(kind, id, 0, &[&items[place].payload]).unwrap()
+    };
+    let mut first = CheckpointWriter::create(env, directory, up_to(3), &[]).unwrap();
+    let stored = [0, 1, 2].map(|place| store(&mut first, place));
+    let files = first.finish().unwrap().files;
+    let mut second = CheckpointWriter::create(env, directory, up_to(4), &files).unwrap();
+    second.refer(name(0).0, name(0).1, 0, stored[0]);
+    store(&mut second, 1);
+    second.refer(name(2).0, name(2).1, 0, stored[2]);
+    second.section(name(3).0, name(3).1, &[&items[3].payload]).unwrap();
+    let written = second.finish().unwrap();
+    assert!(written.files.len() == 2 && written.not_removed.is_none());
 }
 
 impl Sample {
@@ -142,7 +157,7 @@ fn the_sample_is_sound() {
         let sample = sample(clean);
         let (summary, findings) = sample.verify();
         assert_eq!((summary.problems, summary.clean_close), (0, clean));
-        assert_eq!((summary.files, summary.records), (3 + sample.segments().len() as u64, 14));
+        assert_eq!((summary.files, summary.records), (5 + sample.segments().len() as u64, 14));
         assert_eq!(summary.log_lsns, Some((Lsn(1), Lsn(14))));
         assert_eq!(findings.len() as u64, summary.files - 2);
         assert!(sample.segments().len() >= 3);
@@ -368,7 +383,7 @@ fn a_missing_segment_that_nobody_needs_is_no_damage() {
 fn segments_that_came_back_are_no_damage() {
     let sample = sample(false);
     let directory = open_directory(&sample.env).unwrap();
-    let mut checkpoint = CheckpointWriter::create(&sample.env, &directory, up_to(14)).unwrap();
+    let mut checkpoint = CheckpointWriter::create(&sample.env, &directory, up_to(14), &[]).unwrap();
     for item in &sample.items {
         checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
     }
@@ -387,7 +402,7 @@ fn damage_in_a_segment_that_nobody_needs_is_none() {
     let sample = sample(false);
     let directory = open_directory(&sample.env).unwrap();
     let coverage = Coverage { lsn: Lsn(9), log_from: Lsn(8) };
-    let mut checkpoint = CheckpointWriter::create(&sample.env, &directory, coverage).unwrap();
+    let mut checkpoint = CheckpointWriter::create(&sample.env, &directory, coverage, &[]).unwrap();
     for item in &sample.items[..9] {
         checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload]).unwrap();
     }
@@ -463,7 +478,7 @@ fn a_damaged_checkpoint_is_not_passed_over_for_an_older_one() {
     let checkpoints = directory.checkpoints();
     let older = checkpoints.join("checkpoint-00000000000000000004.tck");
     let bytes = sample.bytes(&older);
-    CheckpointWriter::create(&sample.env, &directory, up_to(9)).unwrap().finish().unwrap();
+    CheckpointWriter::create(&sample.env, &directory, up_to(9), &[]).unwrap().finish().unwrap();
     assert!(!sample.disk.exists(&older).unwrap());
     sample.disk.open(&older, OpenMode::CreateNew).unwrap().write_all_at(&bytes, 0).unwrap();
     drop(directory);
@@ -471,12 +486,104 @@ fn a_damaged_checkpoint_is_not_passed_over_for_an_older_one() {
     sample.assert_damaged("the newest checkpoint");
 }
 
+/// The chunk files of a sample.
+fn chunk_files(sample: &Sample) -> Vec<PathBuf> {
+    let is_chunk_file = |path: &PathBuf| path.extension().is_some_and(|end| end == "tcc");
+    sample.files().into_iter().filter(is_chunk_file).collect()
+}
+
+#[test]
+fn missing_swapped_and_foreign_chunk_files_are_detected() {
+    let sample = sample(false);
+    let files = chunk_files(&sample);
+    let [first, second] = &files[..] else { panic!("{files:?}") };
+    for (path, other) in [(first, second), (second, first)] {
+        let copy = sample.copy();
+        copy.disk.remove_file(path).unwrap();
+        copy.assert_damaged("a chunk file is missing");
+        let error = copy.recover().unwrap_err();
+        assert!(error.message().contains(path.to_str().unwrap()), "{error}");
+
+        let copy = sample.copy();
+        copy.cut(path, 0);
+        copy.write(path, 0, &sample.bytes(other));
+        copy.assert_damaged("another chunk file under this name");
+
+        let copy = sample.copy();
+        let mut bytes = sample.bytes(path);
+        for (kind, at) in [(FileKind::ChunksStart, 0), (FileKind::ChunksEnd, bytes.len() - 64)] {
+            let header = bytes[at..at + 64].try_into().unwrap();
+            let mut header = FileHeader::decode(kind, &header, path, 0).unwrap();
+            header.database_id ^= 1;
+            bytes[at..at + 64].copy_from_slice(&header.encode());
+        }
+        copy.write(path, 0, &bytes);
+        copy.assert_damaged("a chunk file of another database");
+        assert!(copy.recover().unwrap_err().message().contains("another database"));
+    }
+}
+
+/// A chunk file with other content, sound in itself, under the number that the manifest names.
+#[test]
+fn a_chunk_file_of_another_time_is_detected() {
+    let sample = sample(false);
+    let path = chunk_files(&sample).remove(0);
+    let (env, _, _) = Env::simulated(1);
+    let directory = open_directory(&env).unwrap();
+    CheckpointReader::open_newest(&env, &directory).unwrap();
+    let mut writer = CheckpointWriter::create(&env, &directory, up_to(3), &[]).unwrap();
+    for item in &sample.items[..3] {
+        let changed: Vec<u8> = item.payload.iter().map(|byte| byte ^ 2).collect();
+        writer.store(u32::from(item.kind), item.lsn.0, 0, &[&changed]).unwrap();
+    }
+    writer.finish().unwrap();
+    let names = env.files.list(&directory.checkpoints()).unwrap();
+    let other = names.iter().find(|name| name.starts_with("chunks-")).unwrap();
+    let file = env.files.open(&directory.checkpoints().join(other), OpenMode::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(bytes.len(), sample.bytes(&path).len());
+    assert_eq!(bytes[..64], sample.bytes(&path)[..64], "the same database, number and group");
+    sample.write(&path, 0, &bytes);
+    sample.assert_damaged("a chunk file of another time");
+}
+
+/// A crash may undo the removal of files, or leave a chunk file whose manifest never came.
+#[test]
+fn files_that_no_manifest_names_are_superfluous() {
+    let sample = sample(false);
+    let directory = Path::new(PATH).join("checkpoint");
+    let there = sample.disk.list(&directory).unwrap();
+    let superfluous = [
+        directory.join("checkpoint-00000000000000000002.tck"),
+        directory.join("chunks-00000000000000000001-00000000.tcc"),
+        directory.join("chunks-00000000000000000009-0123abcd.tcc"),
+    ];
+    for path in &superfluous {
+        sample.disk.open(path, OpenMode::CreateNew).unwrap();
+    }
+    let (summary, findings) = sample.verify();
+    assert_eq!(summary.problems, 0, "{findings:?}");
+    for path in &superfluous {
+        let is_told =
+            |finding: &Finding| matches!(finding, Finding::Superfluous { path: at } if at == path);
+        assert!(findings.iter().any(is_told), "{path:?}");
+    }
+    assert_eq!(sample.recover().unwrap(), sample.items);
+    assert_eq!(sample.disk.list(&directory).unwrap(), there);
+}
+
 #[test]
 fn another_format_version_is_named() {
-    for (number, kind) in [FileKind::Format, FileKind::CheckpointStart].into_iter().enumerate() {
+    let kinds = [
+        (FileKind::Format, "FORMAT"),
+        (FileKind::CheckpointStart, ".tck"),
+        (FileKind::ChunksStart, ".tcc"),
+    ];
+    for (kind, end) in kinds {
         let sample = sample(false);
-        let path =
-            if number == 0 { sample.files().remove(0) } else { sample.files().pop().unwrap() };
+        let is_of_kind = |path: &PathBuf| path.to_str().unwrap().ends_with(end);
+        let path = sample.files().into_iter().find(is_of_kind).unwrap();
         let header = sample.bytes(&path)[..HEADER_BYTES as usize].try_into().unwrap();
         let header = FileHeader::decode(kind, &header, &path, 0).unwrap();
         sample.write(&path, 0, &header.encode_as(7));

@@ -66,9 +66,11 @@ fn a_log_without_its_format_is_not_made_new() {
 /// Who looks for damage finds what opening finds.
 #[test]
 fn a_format_that_is_missing_is_damage() {
-    for file in
-        ["log/log-00000000000000000001.tls", "checkpoint/checkpoint-00000000000000000007.tck"]
-    {
+    for file in [
+        "log/log-00000000000000000001.tls",
+        "checkpoint/checkpoint-00000000000000000007.tck",
+        "checkpoint/chunks-00000000000000000007-0123abcd.tcc",
+    ] {
         let (env, disk, _) = Env::simulated(1);
         put(&disk, &format!("/data/database/{file}"));
         put(&disk, "/data/database/notes.txt");
@@ -127,6 +129,7 @@ fn an_interrupted_checkpoint_is_cleared_away() {
     let (env, disk, _) = Env::simulated(1);
     drop(open(&env, DirectoryMode::CreateOrOpen).unwrap());
     put(&disk, "/data/database/checkpoint/checkpoint-00000000000000000007.tck.new");
+    put(&disk, "/data/database/checkpoint/chunks-00000000000000000007.tcc.new");
     open(&env, DirectoryMode::CreateOrOpen).unwrap();
     assert!(disk.list(Path::new("/data/database/checkpoint")).unwrap().is_empty());
 }

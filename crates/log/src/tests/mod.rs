@@ -1,5 +1,6 @@
 //! The crate against a simulated machine.
 
+mod backups;
 mod canaries;
 mod crashes;
 mod damage;

@@ -1,13 +1,14 @@
 //! A small database over a simulated disk, and the model that it must agree with.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use thalweg_env::{Env, Random, SeededRandom, SimulatedDisk};
 use thalweg_types::{Error, Lsn, Result};
 
 use crate::{
-    CheckpointReader, CheckpointWriter, Coverage, DataDirectory, DirectoryMode, LogOptions,
-    LogWriter, Record, RecordRef, open,
+    CheckpointReader, CheckpointWriter, ChunkFile, Coverage, DataDirectory, DirectoryMode,
+    LogOptions, LogWriter, Record, RecordRef, Stored, Written, files_to_rewrite, open,
 };
 
 pub const PATH: &str = "/data/database";
@@ -49,6 +50,14 @@ pub enum Step {
 struct Session {
     directory: DataDirectory,
     log: LogWriter,
+    chunks: Chunks,
+}
+
+/// The chunk files of the last checkpoint, and where they hold items, by the items' places.
+#[derive(Clone, Default)]
+pub struct Chunks {
+    files: Vec<ChunkFile>,
+    stored: HashMap<usize, Stored>,
 }
 
 pub struct World {
@@ -148,11 +157,21 @@ impl World {
         }
         let lsn = session.log.last_lsn();
         let coverage = Coverage { lsn, log_from: lsn.next() };
-        let mut checkpoint = CheckpointWriter::create(&self.env, &session.directory, coverage)?;
-        for item in &self.attempted {
-            checkpoint.section(u32::from(item.kind), item.lsn.0, &[&item.payload])?;
+        let (directory, seed) = (&session.directory, self.attempted.len() as u64);
+        let written = write_checkpoint(
+            &self.env,
+            directory,
+            coverage,
+            &self.attempted,
+            &session.chunks,
+            seed,
+        );
+        match written {
+            Ok((_, chunks)) => session.chunks = chunks,
+            // A database goes on without the checkpoint, or is started again.
+            Err(_) if seed % 2 == 0 => return Ok(()),
+            Err(error) => return Err(error),
         }
-        checkpoint.finish()?;
         self.acknowledged = self.attempted.len();
         session.log.remove_before(coverage.log_from)?;
         Ok(())
@@ -230,6 +249,43 @@ impl World {
     }
 }
 
+/// Writes a checkpoint of all items: some inline, some in its chunk file, some in older ones. Some
+/// that are stored already are stored again, so that older files hold garbage. `seed` chooses.
+pub fn write_checkpoint(
+    env: &Env,
+    directory: &DataDirectory,
+    coverage: Coverage,
+    items: &[Item],
+    before: &Chunks,
+    seed: u64,
+) -> Result<(Written, Chunks)> {
+    let random = SeededRandom::new(seed);
+    let forgets_all = random.below(4) == 0;
+    let rewritten = files_to_rewrite(&before.files, before.stored.values().copied());
+    let mut checkpoint = CheckpointWriter::create(env, directory, coverage, &before.files)?;
+    let mut stored = HashMap::new();
+    for (place, item) in items.iter().enumerate() {
+        let (kind, id, parts) = (u32::from(item.kind), item.lsn.0, [&item.payload[..]]);
+        if item.kind % 4 == 0 {
+            checkpoint.section(kind, id, &parts)?;
+            continue;
+        }
+        let known = before.stored.get(&place).filter(|known| !rewritten.contains(&known.file));
+        let known = known.filter(|_| !forgets_all && random.below(5) > 0);
+        let there = match known {
+            Some(known) => {
+                checkpoint.refer(kind, id, 0, *known);
+                *known
+            }
+            None => checkpoint.store(kind, id, 0, &parts)?,
+        };
+        stored.insert(place, there);
+    }
+    let written = checkpoint.finish()?;
+    let files = written.files.clone();
+    Ok((written, Chunks { files, stored }))
+}
+
 /// Whether the simulated disk refused, or was left half-made by a refusal.
 fn is_from_disk(error: &Error) -> bool {
     std::error::Error::source(error).is_some()
@@ -237,8 +293,8 @@ fn is_from_disk(error: &Error) -> bool {
 
 fn recover(env: &Env) -> Result<(Session, Vec<Item>)> {
     let directory = DataDirectory::open(env, Path::new(PATH), DirectoryMode::CreateOrOpen)?;
-    let (log, items) = read_all_with(env, &directory, AHEAD)?;
-    Ok((Session { directory, log }, items))
+    let (log, items, chunks) = read_with_chunks(env, &directory, AHEAD)?;
+    Ok((Session { directory, log, chunks }, items))
 }
 
 /// What a database holds: its checkpoint, and its log after that.
@@ -251,13 +307,23 @@ pub fn read_all_with(
     directory: &DataDirectory,
     options: LogOptions,
 ) -> Result<(LogWriter, Vec<Item>)> {
+    read_with_chunks(env, directory, options).map(|(log, items, _)| (log, items))
+}
+
+fn read_with_chunks(
+    env: &Env,
+    directory: &DataDirectory,
+    options: LogOptions,
+) -> Result<(LogWriter, Vec<Item>, Chunks)> {
     let checkpoint = CheckpointReader::open_newest(env, directory)?;
     let mut items = Vec::new();
-    let mut covered = Coverage::default();
+    let (mut covered, mut chunks) = (Coverage::default(), Chunks::default());
     if let Some(checkpoint) = checkpoint {
         covered = checkpoint.coverage();
+        chunks.files = checkpoint.chunk_files().to_vec();
         for (index, section) in checkpoint.sections().iter().enumerate() {
             let payload = checkpoint.read(index)?;
+            chunks.stored.extend(section.stored().map(|stored| (index, stored)));
             items.push(Item { lsn: Lsn(section.id), kind: section.kind as u8, payload });
         }
     }
@@ -270,7 +336,7 @@ pub fn read_all_with(
     let (log, _) = open(env, directory, options, covered, &mut on_record, &mut |done, total| {
         assert!(done <= total)
     })?;
-    Ok((log, items))
+    Ok((log, items, chunks))
 }
 
 /// A workload that follows from a seed, with so many appends.
@@ -282,7 +348,7 @@ pub fn workload(seed: u64, appends: usize) -> Vec<Step> {
         steps.push(Step::Append((0..records).map(|_| length(&random)).collect()));
         match random.below(32) {
             0..16 => steps.push(Step::Sync),
-            16 => steps.push(Step::Checkpoint { synced: random.coin() }),
+            16 | 24..27 => steps.push(Step::Checkpoint { synced: random.coin() }),
             17 => steps.push(Step::Reopen { clean: true }),
             18 => steps.push(Step::Reopen { clean: false }),
             19..24 => steps.push(Step::SyncHeads),

@@ -44,3 +44,29 @@ fn a_slice_of_something_large_does_not_keep_it() {
     let one = |array: &ArrayRef| array.as_primitive::<arrow::datatypes::Int64Type>().value(0);
     assert_eq!((one(least), one(greatest)), (500, 1_499));
 }
+
+#[test]
+fn chunks_that_share_a_column_have_its_handle() {
+    let columns = [1, 2].map(|value| Arc::new(Int64Array::from(vec![value; 9])) as ArrayRef);
+    let chunk = ClosedChunk::from_arrays(&columns, 9);
+    let handles: Vec<ColumnHandle> = chunk.column_handles().collect();
+    let shorter = chunk.with_columns(vec![Arc::clone(&chunk.column_parts()[1])]);
+    assert!(shorter.column_handles().eq(handles[1..].iter().cloned()));
+    assert_ne!(handles[0], handles[1]);
+    let equal = ClosedChunk::from_arrays(&columns, 9);
+    assert!(equal.column_handles().zip(&handles).all(|(one, other)| one != *other));
+}
+
+/// An allocator gives a freed address to the next column of that size.
+#[test]
+fn no_later_column_has_the_handle_of_one_that_is_gone() {
+    let build = |value: i64| {
+        let array: ArrayRef = Arc::new(Int64Array::from(vec![value; 9]));
+        ClosedChunk::from_arrays(&[array], 9)
+    };
+    let mut gone: std::collections::HashSet<ColumnHandle> = std::collections::HashSet::new();
+    for value in 0..1_000 {
+        let chunk = build(value);
+        assert!(chunk.column_handles().all(|handle| gone.insert(handle)));
+    }
+}

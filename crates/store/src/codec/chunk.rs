@@ -1,4 +1,5 @@
-//! Encodes closed chunks with their dictionaries and zones, so that decoding recomputes neither.
+//! Encodes closed chunks with their dictionaries and zones, so that decoding recomputes neither:
+//! as a whole, or each column for itself.
 
 use std::sync::Arc;
 
@@ -25,15 +26,17 @@ pub fn encode_chunk(chunk: &ClosedChunk) -> Vec<u8> {
     put_varint(&mut out, chunk.rows() as u64);
     put_varint(&mut out, chunk.column_count() as u64);
     for column in chunk.column_parts() {
-        put_zone(&column.zone, &mut out);
-        match &column.values {
-            Values::Plain(array) => {
-                out.push(PLAIN);
-                column::encode(array, &mut out);
-            }
-            Values::Dictionary(dictionary) => put_dictionary(dictionary, &mut out),
-        }
+        put_column(column, &mut out);
     }
+    out
+}
+
+/// Encodes one column of a closed chunk.
+#[must_use]
+pub fn encode_chunk_column(chunk: &ClosedChunk, index: usize) -> Vec<u8> {
+    let column = &chunk.column_parts()[index];
+    let mut out = Vec::with_capacity(column.memory_bytes() / 3);
+    put_column(column, &mut out);
     out
 }
 
@@ -47,16 +50,50 @@ pub fn decode_chunk(schema: &TableSchema, bytes: &[u8]) -> Result<ClosedChunk> {
     }
     let mut parts = Vec::with_capacity(columns);
     for column in &schema.columns {
-        let data_type = arrow_type(&column.data_type);
-        let zone = get_zone(&data_type, &mut input)?;
-        let values = match input.byte()? {
-            PLAIN => Values::Plain(column::decode(&data_type, rows, &mut input)?),
-            form => Values::Dictionary(get_dictionary(form, &data_type, rows, &mut input)?),
-        };
-        parts.push(Arc::new(Column { values, zone }));
+        parts.push(Arc::new(get_column(&arrow_type(&column.data_type), rows, &mut input)?));
     }
     input.end()?;
     Ok(ClosedChunk::from_columns(parts, rows))
+}
+
+/// Decodes a chunk whose columns were encoded by [`encode_chunk_column`]. `read` returns the bytes of
+/// the column at a position of the schema.
+pub fn decode_chunk_columns(
+    schema: &TableSchema,
+    rows: usize,
+    mut read: impl FnMut(usize) -> Result<Vec<u8>>,
+) -> Result<ClosedChunk> {
+    if rows > RowId::CHUNK_ROWS {
+        return Err(damaged("a chunk has another form than its table"));
+    }
+    let mut parts = Vec::with_capacity(schema.columns.len());
+    for (index, column) in schema.columns.iter().enumerate() {
+        let bytes = read(index)?;
+        let mut input = Input::new(&bytes);
+        parts.push(Arc::new(get_column(&arrow_type(&column.data_type), rows, &mut input)?));
+        input.end()?;
+    }
+    Ok(ClosedChunk::from_columns(parts, rows))
+}
+
+fn put_column(column: &Column, out: &mut Vec<u8>) {
+    put_zone(&column.zone, out);
+    match &column.values {
+        Values::Plain(array) => {
+            out.push(PLAIN);
+            column::encode(array, out);
+        }
+        Values::Dictionary(dictionary) => put_dictionary(dictionary, out),
+    }
+}
+
+fn get_column(data_type: &ArrowType, rows: usize, input: &mut Input<'_>) -> Result<Column> {
+    let zone = get_zone(data_type, input)?;
+    let values = match input.byte()? {
+        PLAIN => Values::Plain(column::decode(data_type, rows, input)?),
+        form => Values::Dictionary(get_dictionary(form, data_type, rows, input)?),
+    };
+    Ok(Column { values, zone })
 }
 
 fn put_zone(zone: &Zone, out: &mut Vec<u8>) {

@@ -34,6 +34,10 @@ fn chunks_of_all_types_come_back() {
             let batch = batch(&schema, rows, nulls, &mut random);
             let chunk = ClosedChunk::build(&schema, &batch);
             assert_eq!(chunk.batch(&batch.schema()), batch);
+            let by_column = decode_chunk_columns(&schema, rows, |column| {
+                Ok(encode_chunk_column(&chunk, column))
+            });
+            assert_eq!(by_column.unwrap().batch(&batch.schema()), batch);
             let decoded = decode_chunk(&schema, &encode_chunk(&chunk)).unwrap();
             assert_eq!(decoded.batch(&batch.schema()), batch);
             for column in 0..chunk.column_count() {

@@ -3,6 +3,7 @@
 //! `THALWEG_CASES` sets how many seeds the random tests try.
 
 mod canaries;
+mod checkpoints;
 mod crash_points;
 mod damage;
 #[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests of several threads")]
@@ -20,6 +21,7 @@ mod sequences;
 mod session;
 mod steps;
 mod storage;
+mod versions;
 mod world;
 
 /// How many cases a test tries: few in the gate, as many as asked for in a long run.

@@ -49,6 +49,8 @@ pub fn options() -> Options {
         segment_bytes: 4096,
         // Checkpoints come when a test wants them.
         checkpoint_bytes: u64::MAX,
+        // Small chunks of both kinds: in the manifest, and in chunk files.
+        chunk_file_rows_min: 20,
         ..Options::default()
     }
 }
