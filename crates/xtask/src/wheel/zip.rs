@@ -11,12 +11,12 @@ const END: u32 = 0x0605_4b50;
 
 /// Version 2.0 of the format, written by a Unix system.
 const VERSION: u16 = 20;
-const MADE_BY: u16 = 3 << 8 | VERSION;
+const MADE_BY: u16 = (3 << 8) | VERSION;
 /// Names are in UTF-8.
 const FLAGS: u16 = 1 << 11;
 const DEFLATED: u16 = 8;
 /// The first of January 1980, the oldest date that the format has: equal input gives equal bytes.
-const DATE: u16 = 1 << 5 | 1;
+const DATE: u16 = (1 << 5) | 1;
 /// Mode of a file that all may read, and run as far as it is a library.
 const MODE: u32 = 0o100_755;
 
