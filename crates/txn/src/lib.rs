@@ -42,7 +42,7 @@ pub use catalog::{
     fingerprint, name_taken, no_namespace, no_referenced_key, no_role, no_table,
 };
 pub use engine::{Durability, Engine, Options, RowLockTerm};
-pub use foreign_keys::{CancelCheck, find_children};
+pub use foreign_keys::{CancelCheck, KeptKeys, find_children};
 pub use keyed::{
     AcknowledgeRows, Failing, KeyedChange, KeyedRows, Patch, RowCheck, RowFailure, RowGroup,
     Written,
