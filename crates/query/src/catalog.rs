@@ -209,7 +209,9 @@ impl SessionCatalog {
         let catalog = Arc::clone(transaction.catalog());
         let Some(Object::Table(entry)) = catalog.object(namespace, name) else { return Ok(None) };
         let state = transaction.state(entry.schema.id).map_err(external)?;
-        Ok(Some(match self.cluster.holds(&entry.schema) {
+        // Workers do not know a table that this transaction created, and have no rows of it.
+        let is_known = transaction.snapshot().table(entry.schema.id).is_some();
+        Ok(Some(match is_known && self.cluster.holds(&entry.schema) {
             false => Arc::new(ShardTable::new(&entry.schema, state, row_ids)) as _,
             true => {
                 let killed = transaction.killed_elsewhere(entry.schema.id);
