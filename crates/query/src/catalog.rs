@@ -14,6 +14,7 @@ mod objects;
 mod pg_catalog;
 mod search_path;
 mod statement_context;
+mod setting_order;
 mod table;
 mod view;
 mod view_binding;
@@ -51,6 +52,7 @@ pub(crate) use object_id_types::written;
 pub(crate) use pg_catalog::is_system_relation;
 pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
 pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
+pub(crate) use setting_order::settings_in_order;
 pub(crate) use table::{ShardTable, primary_key};
 pub(crate) use view_binding::bind;
 

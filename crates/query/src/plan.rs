@@ -29,7 +29,7 @@ use thalweg_values::errors::{external, from_datafusion};
 use thalweg_values::sql_parts::parse_type;
 use thalweg_values::types::{arrow_field, column_type};
 
-use crate::catalog::{primary_key, written};
+use crate::catalog::{primary_key, settings_in_order, written};
 use crate::ctes;
 use crate::outcome::BatchStream;
 use crate::statement::folded;
@@ -62,7 +62,7 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     check_cancelled()?;
     plan_depth::check(&plan).map_err(external)?;
     check_size(&plan)?;
-    let plan = written(plan, state)?;
+    let plan = written(settings_in_order(plan, state)?, state)?;
     let complete = complete_columns(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(external)?;

@@ -5,6 +5,7 @@ use thalweg_values::system_types::SystemType;
 
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::pg_catalog::rows::Value;
+use crate::catalog::setting_order::SETTING_NOW;
 use crate::server_context::End;
 use crate::statement::{Scope, unrecognized};
 
@@ -31,7 +32,8 @@ pub(super) fn functions() -> Vec<Definition> {
             Ok(call.lookup.search_path().target().map(str::to_owned).into())
         }),
         define("current_setting", 1..=2, Returns::Text, current_setting),
-        define("set_config", 3..=3, Returns::Text, set_config).takes_null(),
+        define(SETTING_NOW, 1..=2, Returns::Text, current_setting).has_effect(),
+        define("set_config", 3..=3, Returns::Text, set_config).takes_null().has_effect(),
         define("pg_backend_pid", 0..=0, Returns::Integer, |call| {
             Ok(call.lookup.facts().process_id.into())
         }),
