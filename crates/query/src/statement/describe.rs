@@ -455,3 +455,6 @@ pub(super) async fn returned(
     let planned = execution.translate(plan::query(&execution.state, query).await)?;
     execution.translate(plan::schema(&execution.state, &planned).await).map(Some)
 }
+
+#[cfg(test)]
+mod tests;
