@@ -64,7 +64,8 @@ async fn tables_end_with_their_session() {
                 "CREATE TEMP TABLE u (a integer REFERENCES t)",
                 "CREATE TEMP VIEW v AS SELECT a FROM t",
                 "CREATE OR REPLACE TEMP VIEW w AS SELECT a FROM v",
-                "INSERT INTO t (b) SELECT repeat('x', 100) || g FROM generate_series(1, 100000) s(g)",
+                "INSERT INTO t (b) SELECT repeat('x', 100) || g \
+                 FROM generate_series(1, 100000) s(g)",
                 "INSERT INTO u VALUES (7)",
             ],
         )
