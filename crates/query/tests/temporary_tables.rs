@@ -70,7 +70,7 @@ async fn tables_end_with_their_session() {
         )
         .await;
     }
-    assert!(database.size().0 > before.0 + (10 << 20), "both tables count");
+    assert!(database.size().0 > before.0 + (1 << 20), "both tables count");
     let both = database.size().0;
     drop(one);
     let left = bytes_left(&database).await;
