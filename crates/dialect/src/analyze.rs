@@ -130,6 +130,11 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         let parts = parts.collect::<PlanResult<Vec<Expr>>>()?;
         return Ok(joined(operator, parts).map_or_else(|| Transformed::no(expr), Transformed::yes));
     }
+    if let Expr::InList(list) = &expr
+        && let Some(call) = varying_lists::one_call(list, schema)
+    {
+        return Ok(Transformed::yes(call));
+    }
     let replacement = match &expr {
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
             concatenated(binary, schema)

@@ -6,6 +6,7 @@
 
 mod balance;
 mod comments;
+mod conflict_predicates;
 mod copy_options;
 mod cursors;
 mod dialect;
@@ -44,6 +45,7 @@ use thalweg_values::statement_control::check_cancelled;
 
 use self::dialect::ThalwegDialect;
 pub use comments::commented_constraint;
+pub use conflict_predicates::conflict_predicate;
 pub use cursors::is_move;
 pub(crate) use dialect::SYMMETRIC_BOUNDS;
 pub use identity::{IdentityChange, altered_identity, identity_option};
@@ -201,12 +203,16 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
     let tokens = fetch::as_limits(postgres_words::without(tokens));
     let tokens = windows::named(intervals::spelled_out(tokens));
     let (tokens, overriding) = overriding::without_clause(tokens);
+    let (tokens, predicates) = conflict_predicates::without(tokens);
     let parsed = match first_of(&tokens) {
         Some(parsed) => parsed,
         None => parse_balanced(tokens),
     };
     let mut parsed = parsed.map_err(|error| errors::from_datafusion(error, sql))?;
     overriding::add_clause(&mut parsed, overriding);
+    conflict_predicates::add(&mut parsed, predicates).map_err(|error| {
+        errors::from_datafusion(DataFusionError::SQL(Box::new(error), None), sql)
+    })?;
     refuse::check(&parsed)?;
     Ok(parsed)
 }

@@ -6,6 +6,7 @@ mod concat_arrays;
 mod distinct;
 mod distinct_values;
 mod frames;
+mod groups;
 mod ordered;
 mod runs;
 mod unordered;
@@ -24,6 +25,7 @@ pub use self::frames::WindowFrames;
 
 use self::distinct::Sorted;
 use self::distinct_values::DistinctValues;
+use self::groups::Groups;
 use self::ordered::{InOrder, Order};
 use self::unordered::Unordered;
 
@@ -69,7 +71,8 @@ impl AggregateUDFImpl for ArrayAgg {
         &self,
         args: AccumulatorArgs,
     ) -> PlanResult<Box<dyn GroupsAccumulator>> {
-        self.inner.create_groups_accumulator(args)
+        let item = args.expr_fields[0].data_type().clone();
+        Ok(Box::new(Groups::new(self.inner.create_groups_accumulator(args)?, item)))
     }
 
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {

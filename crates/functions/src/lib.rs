@@ -29,6 +29,7 @@ mod identifiers;
 mod interval_fields;
 mod json;
 mod limited;
+mod listed;
 mod make;
 mod math;
 mod normal_forms;
@@ -66,6 +67,7 @@ pub use average::exact_averages;
 pub use concatenation::{concatenation, is_concatenation};
 pub use interval_fields::part_name;
 pub use limited::{WITH_TIES, WITHIN_LIMIT};
+pub use listed::LISTED;
 pub use nullable_marker::MAY_BE_MISSING;
 pub use series::{Series, series_counts};
 pub use session::pg_typeof_known;
@@ -93,6 +95,7 @@ pub fn scalar() -> Vec<Arc<ScalarUDF>> {
         concatenation::functions(),
         json::functions(),
         limited::functions(),
+        listed::functions(),
         nullable_marker::functions(),
         make::functions(),
         normal_forms::functions(),

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use thalweg_env::{allowed_cores, share_of_cores};
 use tokio::time::interval;
 
 use crate::exit::Exit;
-use crate::report;
 use crate::serve_command::Signals;
 use crate::status_command::all_answer;
+use crate::{launcher, report};
 
 /// Interval between checks of the processes.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -82,8 +82,7 @@ impl Drop for Processes {
 impl Processes {
     fn start(&mut self, name: String, arguments: &[String]) -> Result<(), Error> {
         let failed = |error| Error::internal(format!("{name} could not be started: {error}"));
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut command = Command::new(program);
+        let mut command = launcher::itself().map_err(failed)?;
         // Each node exits when the pipe closes, which happens however this process ends. Once all
         // workers have joined, this process prints the gateway's greeting itself.
         let arguments = arguments.iter().map(String::as_str).chain(["--ends-with-parent"]);

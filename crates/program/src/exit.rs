@@ -1,7 +1,5 @@
 //! Exit codes of the program.
 
-use std::process::ExitCode;
-
 /// The exit status, as the shell that started the program sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -32,11 +30,5 @@ impl Exit {
             Exit::Interrupted => 130,
             Exit::OutputClosed => 141,
         }
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit.code())
     }
 }

@@ -11,8 +11,10 @@ mod functions;
 mod information_schema;
 mod object_id_types;
 mod objects;
+pub(crate) mod overloads;
 mod pg_catalog;
 mod search_path;
+mod setting_order;
 mod statement_context;
 mod table;
 mod view;
@@ -39,6 +41,7 @@ use thalweg_values::errors::external;
 
 use crate::privileges::{Identity, Rights};
 use crate::sequences::numbered_column;
+use crate::temporary_objects::ALIAS;
 use crate::workers::{Cluster, TableOnWorkers};
 use derived::Found;
 use object_id_types::ObjectIdNames;
@@ -50,6 +53,7 @@ pub(crate) use definitions::name_parts;
 pub(crate) use object_id_types::written;
 pub(crate) use pg_catalog::is_system_relation;
 pub(crate) use search_path::{SearchPath, UNQUALIFIED, split as split_search_path};
+pub(crate) use setting_order::settings_in_order;
 pub(crate) use statement_context::{CatalogLookup, SettingRequests, StatementContext};
 pub(crate) use table::{ShardTable, primary_key};
 pub(crate) use view_binding::bind;
@@ -176,6 +180,11 @@ impl SessionCatalog {
         self.temporary_tables.lock().insert(name.to_owned(), table);
     }
 
+    /// The registered table of the running statement's session.
+    fn registered_table(&self, name: &str) -> Option<Arc<dyn TableProvider>> {
+        self.statement_context.lock().as_ref()?.registered.get(name)
+    }
+
     /// The catalog that the running statement sees.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         match &*self.transaction.lock() {
@@ -209,7 +218,9 @@ impl SessionCatalog {
         let catalog = Arc::clone(transaction.catalog());
         let Some(Object::Table(entry)) = catalog.object(namespace, name) else { return Ok(None) };
         let state = transaction.state(entry.schema.id).map_err(external)?;
-        Ok(Some(match self.cluster.holds(&entry.schema) {
+        // Workers do not know a table that this transaction created, and have no rows of it.
+        let is_known = transaction.snapshot().table(entry.schema.id).is_some();
+        Ok(Some(match is_known && self.cluster.holds(&entry.schema) {
             false => Arc::new(ShardTable::new(&entry.schema, state, row_ids)) as _,
             true => {
                 let killed = transaction.killed_elsewhere(entry.schema.id);
@@ -286,7 +297,9 @@ impl CatalogProvider for Database {
         if name == objects::PG_CATALOG {
             return Some(Arc::new(PgCatalog { session }));
         }
-        session.catalog().has_namespace(name).then(|| {
+        let catalog = session.catalog();
+        let name = catalog.temporary().filter(|_| name == ALIAS).unwrap_or(name);
+        catalog.has_namespace(name).then(|| {
             let namespace = name.to_owned();
             Arc::new(Namespace { session, namespace, row_ids: self.row_ids }) as _
         })

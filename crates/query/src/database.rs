@@ -17,7 +17,7 @@ use thalweg_txn::{
     Durability, DurablePosition, Engine, NoProgress, Options, PipelineTotals, Progress, Role,
     RoleId, StorageHealth, Transaction, WriteSet,
 };
-use thalweg_types::{Error, Result};
+use thalweg_types::{Error, Result, TableId};
 use thalweg_values::statement_control::StatementsMemory;
 
 use crate::appender::Appender;
@@ -29,6 +29,7 @@ use crate::privileges::{self, Identity};
 use crate::server_context::ServerContext;
 use crate::session::Session;
 use crate::statement::Defaults;
+use crate::temporary_objects::TemporaryEngine;
 use crate::workers::{self, AtomicScope, Cluster, Load};
 
 /// An open database. Clones share it; it closes when the last clone and the last session are
@@ -40,6 +41,7 @@ pub struct Database {
 
 pub(crate) struct DatabaseShared {
     pub(crate) engine: Engine,
+    pub(crate) temporary: TemporaryEngine,
     pub(crate) planners: Planners,
     pub(crate) plans: PlanCache,
     pub(crate) locks: Arc<AdvisoryLocks>,
@@ -140,9 +142,12 @@ impl Database {
     /// Size of the data in memory and of the log on disk, in bytes.
     #[must_use]
     pub fn size(&self) -> (u64, u64) {
-        let snapshot = self.shared.engine.snapshot();
-        let memory = snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum();
-        (memory, self.shared.engine.log_bytes())
+        let engines = self.shared.engines();
+        let bytes = engines.map(|engine| {
+            let snapshot = engine.snapshot();
+            snapshot.tables().map(|(_, state)| state.memory_bytes() as u64).sum::<u64>()
+        });
+        (bytes.sum(), self.shared.engine.log_bytes())
     }
 
     /// Counters of the write pipeline's stages since the database was opened.
@@ -185,6 +190,9 @@ impl Database {
     /// # Errors
     /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(self) -> Result<()> {
+        if let Some(temporary) = self.shared.temporary.started() {
+            temporary.close()?;
+        }
         self.shared.engine.close()
     }
 }
@@ -193,6 +201,19 @@ impl DatabaseShared {
     /// Initial settings of sessions.
     pub(crate) fn defaults(&self) -> Defaults {
         Defaults { durability: self.durability, gathering: self.cluster().scans.gathering() }
+    }
+
+    /// The engine that holds a table or sequence on this node.
+    pub(crate) fn engine_of(&self, id: TableId) -> &Engine {
+        match self.temporary.started() {
+            Some(temporary) if id.is_temporary() => temporary,
+            _ => &self.engine,
+        }
+    }
+
+    /// The engine of the log, and that of temporary objects if it has started.
+    pub(crate) fn engines(&self) -> impl Iterator<Item = &Engine> {
+        std::iter::once(&self.engine).chain(self.temporary.started().map(AsRef::as_ref))
     }
 
     /// The nodes that hold the rows. The cluster is absent if this database holds them itself.
@@ -427,9 +448,11 @@ impl DatabaseBuilder {
             None => Arc::new(NoProgress),
         };
         let opened_micros = self.env.clock.now_micros();
+        let temporary = TemporaryEngine::new(self.env.clone(), self.options.clone());
         let engine = Engine::open(self.env, self.options)?;
         let shared = DatabaseShared {
             engine,
+            temporary,
             planners,
             plans: PlanCache::default(),
             locks: Arc::default(),

@@ -36,12 +36,14 @@ mod point;
 mod prepared;
 mod privileges;
 mod records;
+mod registered;
 mod scram;
 mod sequences;
 mod server_context;
 mod session;
 mod statement;
 mod temporary_file;
+mod temporary_objects;
 #[cfg(test)]
 mod tests;
 mod workers;
@@ -60,6 +62,7 @@ pub use prepared::Prepared;
 pub use records::{
     Found, RecordBatcher, RecordChange, RecordTable, RecordTarget, RecordWrite, Records,
 };
+pub use registered::relation_names;
 pub use scram::ScramVerifier;
 pub use server_context::{Activity, ActivityState, End, ServerContext, SessionInfo};
 pub use session::{Route, Session, Statement, TransactionStatus};

@@ -7,7 +7,7 @@ use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use thalweg_runtime::spawn_blocking;
 use thalweg_store::{ClosedChunk, arrow_schema};
-use thalweg_txn::{Staged, Transaction};
+use thalweg_txn::{Engine, Staged, Transaction};
 use thalweg_types::{Error, Result, RowId, TableId, TableSchema};
 
 use crate::database::Database;
@@ -68,10 +68,15 @@ impl Loader {
         &self.database
     }
 
+    /// The engine that holds the table's rows, if they are on this node.
+    fn engine(&self) -> &Engine {
+        self.database.shared.engine_of(self.table.id)
+    }
+
     /// Allows pushed rows to go to workers before the commit. Only for a statement that is a
     /// transaction of its own and that finishes the load when it commits.
     pub(crate) fn going_ahead(self) -> Loader {
-        Loader { goes_ahead: true, ..self }
+        Loader { goes_ahead: self.database.shared.cluster().holds(&self.table), ..self }
     }
 
     /// Takes rows in. Encodes and stages whole chunks on the calling thread. The thread waits if
@@ -84,7 +89,7 @@ impl Loader {
             self.send_waiting()?;
         }
         if self.fills_chunk(&rows) {
-            self.database.shared.engine.wait_for_staging_room()?;
+            self.engine().wait_for_staging_room()?;
         }
         self.take_in(rows)
     }
@@ -98,7 +103,7 @@ impl Loader {
             self.send_waiting_later().await?;
         }
         if self.fills_chunk(&rows) {
-            self.database.shared.engine.staging_room().await?;
+            self.engine().staging_room().await?;
         }
         self.take_in(rows)
     }
@@ -143,7 +148,7 @@ impl Loader {
 
     fn take_in(&mut self, rows: RecordBatch) -> Result<()> {
         self.rows += rows.num_rows() as u64;
-        if self.database.shared.cluster().is_present() {
+        if self.database.shared.cluster().holds(&self.table) {
             // Workers write these rows to their own logs.
             let bytes = rows.get_array_memory_size();
             self.database.shared.engine.make_room(bytes)?;
@@ -173,7 +178,7 @@ impl Loader {
             Err(many) => concat_batches(&arrow_schema(&self.table), &many).map_err(misfit)?,
         };
         let chunk = Arc::new(ClosedChunk::build(&self.table, &rows));
-        self.staged.push(self.database.shared.engine.stage(chunk)?);
+        self.staged.push(self.engine().stage(chunk)?);
         Ok(())
     }
 

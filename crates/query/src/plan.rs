@@ -27,9 +27,10 @@ use thalweg_types::Result;
 use thalweg_values::column_marks::output_name;
 use thalweg_values::errors::{external, from_datafusion};
 use thalweg_values::sql_parts::parse_type;
-use thalweg_values::types::{arrow_field, column_type};
+use thalweg_values::system_types::SystemType;
+use thalweg_values::types::{TYPE_KEY, arrow_field, column_type};
 
-use crate::catalog::{primary_key, written};
+use crate::catalog::{primary_key, settings_in_order, written};
 use crate::ctes;
 use crate::outcome::BatchStream;
 use crate::statement::folded;
@@ -62,7 +63,7 @@ async fn translated(state: &SessionState, statement: Parsed) -> PlanResult<Plann
     check_cancelled()?;
     plan_depth::check(&plan).map_err(external)?;
     check_size(&plan)?;
-    let plan = written(plan, state)?;
+    let plan = written(settings_in_order(plan, state)?, state)?;
     let complete = complete_columns(&plan)?;
     let fields = plan.schema().fields();
     check_columns(fields.len()).map_err(external)?;
@@ -213,7 +214,7 @@ pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
     let fields = schema.fields().iter().zip(planned.complete.fields()).zip(&planned.names);
     let fields: Vec<_> = fields
         .map(|((field, complete), name)| {
-            let field = field.as_ref().clone().with_name(name).with_nullable(true);
+            let field = rightly_named(field).with_name(name).with_nullable(true);
             match forgets(&field, complete) {
                 true => field
                     .with_data_type(complete.data_type().clone())
@@ -223,6 +224,22 @@ pub(crate) fn renamed(schema: &Schema, planned: &Planned) -> SchemaRef {
         })
         .collect();
     Arc::new(Schema::new(fields))
+}
+
+/// The field without the name of a type that its values cannot have: DataFusion gives the text of a
+/// number the metadata of the number.
+fn rightly_named(field: &Field) -> Field {
+    let is_text = matches!(field.data_type(), DataType::Utf8 | DataType::Utf8View);
+    let is_shown =
+        |system: SystemType| matches!(system, SystemType::Registered(_)) || system.is_vector();
+    let is_misnamed = |system: SystemType| {
+        !is_shown(system) && is_text && system.arrow_type() != DataType::Utf8View
+    };
+    let mut field = field.clone();
+    if SystemType::of(&field).is_some_and(is_misnamed) {
+        field.metadata_mut().remove(TYPE_KEY);
+    }
+    field
 }
 
 /// True if a field has lost metadata that `complete`, with the same type, has.

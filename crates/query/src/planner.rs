@@ -231,7 +231,7 @@ impl Planners {
 #[cfg(test)]
 mod tests {
     use datafusion::logical_expr::Volatility;
-    use thalweg_dialect::rewrite::is_volatile;
+    use thalweg_dialect::rewrite::{is_aggregate, is_volatile};
 
     use crate::Database;
 
@@ -245,6 +245,17 @@ mod tests {
             functions[*name].signature().volatility == Volatility::Volatile && !is_volatile(name)
         };
         let mut unknown: Vec<&String> = functions.keys().filter(is_unknown).collect();
+        unknown.sort();
+        assert_eq!(unknown, Vec::<&String>::new());
+    }
+
+    #[test]
+    fn rewrites_know_every_aggregate() {
+        let database = Database::builder().open().unwrap();
+        let planner = database.shared.planners.take().unwrap();
+        let state = planner.context.state();
+        let mut unknown: Vec<&String> =
+            state.aggregate_functions().keys().filter(|name| !is_aggregate(name)).collect();
         unknown.sort();
         assert_eq!(unknown, Vec::<&String>::new());
     }

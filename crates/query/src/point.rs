@@ -184,9 +184,11 @@ impl Point {
         })
     }
 
-    /// True if the table has not changed since the statement was prepared.
+    /// True if the table has not changed since the statement was prepared, and its name still
+    /// means it.
     pub(crate) fn is_about(&self, catalog: &Catalog) -> bool {
         catalog.table(self.table.id).is_some_and(|now| now.schema == self.table)
+            && !catalog.is_shadowed(&self.table)
     }
 
     /// The request for the row of a query, for a node that holds the row if this database does not.

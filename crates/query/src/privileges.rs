@@ -93,6 +93,10 @@ impl Rights {
     }
 
     pub(crate) fn on_namespace(&self, name: &str, wanted: Privilege) -> Result<()> {
+        // The session's own temporary objects.
+        if self.catalog.temporary() == Some(name) {
+            return Ok(());
+        }
         let object = Securable::Namespace(name.to_owned());
         if self.superuser || self.catalog.privileges(self.role, &object).contains(wanted.into()) {
             return Ok(());

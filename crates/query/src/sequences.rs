@@ -20,6 +20,7 @@ use thalweg_types::{Column, Error, Result, SqlState, TableId, TableSchema};
 use crate::catalog::{SearchPath, name_parts};
 use crate::database::DatabaseShared;
 use crate::privileges::Rights;
+use crate::temporary_objects::{ALIAS, TemporaryObjects};
 
 pub(crate) use functions::{DefaultNumbers, functions, number_of_default};
 pub(crate) use outside_sessions::OutsideSessions;
@@ -101,6 +102,7 @@ pub(crate) struct SequenceAccess {
     /// Weak, since plans and prepared rows hold it, and the database holds some of them.
     pub(crate) database: Weak<DatabaseShared>,
     pub(crate) session: Arc<SessionSequences>,
+    pub(crate) temporary: Arc<TemporaryObjects>,
     pub(crate) role: RoleId,
     pub(crate) is_read_only: bool,
     pub(crate) search_path: Arc<SearchPath>,
@@ -115,7 +117,7 @@ impl SequenceAccess {
     }
 
     fn catalog(&self, database: &DatabaseShared) -> Arc<Catalog> {
-        let newest = || Arc::clone(database.engine.snapshot().catalog());
+        let newest = || Arc::clone(self.temporary.snapshot(database).catalog());
         self.own_catalog.clone().unwrap_or_else(newest)
     }
 
@@ -157,7 +159,10 @@ impl SequenceAccess {
         work(&database, name, sequence)
     }
 
-    fn check_writes(&self, database: &DatabaseShared, function: &str) -> Result<()> {
+    fn check_writes(&self, database: &DatabaseShared, id: TableId, function: &str) -> Result<()> {
+        if id.is_temporary() {
+            return Ok(());
+        }
         if self.is_read_only {
             let message = format!("cannot execute {function}() in a read-only transaction");
             return Err(Error::new(SqlState::READ_ONLY_TRANSACTION, message));
@@ -187,7 +192,7 @@ impl SequenceAccess {
         follows: bool,
     ) -> Result<Vec<i64>> {
         self.with(id, any_of, |database, name, sequence| {
-            self.check_writes(database, "nextval")?;
+            self.check_writes(database, id, "nextval")?;
             let mut numbers = self.session.cached(sequence, count);
             let missing = count - numbers.len();
             let cache = usize::try_from(sequence.options.cache).unwrap_or(CACHE_MAX);
@@ -195,10 +200,11 @@ impl SequenceAccess {
             let wanted = missing.div_ceil(cache).saturating_mul(cache).min(missing + cache);
             // Rows on workers are in other logs than the numbers.
             let follows = follows && !database.cluster().is_present();
+            let engine = database.engine_of(id);
             let mut new = match (wanted, follows) {
                 (0, _) => Vec::new(),
-                (_, true) => database.engine.take_numbers_ahead(sequence, wanted),
-                (_, false) => database.engine.take_numbers(sequence, wanted)?,
+                (_, true) => engine.take_numbers_ahead(sequence, wanted),
+                (_, false) => engine.take_numbers(sequence, wanted)?,
             };
             let cached = (wanted > 0).then(|| {
                 let mut cached = new.split_off(missing.min(new.len()));
@@ -242,7 +248,7 @@ impl SequenceAccess {
 
     fn set(&self, id: TableId, position: Position) -> Result<i64> {
         self.with(id, Privilege::Update.into(), |database, name, sequence| {
-            self.check_writes(database, "setval")?;
+            self.check_writes(database, id, "setval")?;
             let (min, max, value) = (sequence.options.min, sequence.options.max, position.last);
             if !(min..=max).contains(&value) {
                 let message = format!(
@@ -250,7 +256,7 @@ impl SequenceAccess {
                 );
                 return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, message));
             }
-            database.engine.set_position(sequence, position)?;
+            database.engine_of(id).set_position(sequence, position)?;
             self.session.was_set(sequence, position);
             Ok(value)
         })
@@ -276,7 +282,10 @@ pub(crate) fn sequence_named<'a>(
             });
             (holder.ok_or_else(|| no_table(text))?, name.as_str())
         }
-        [.., namespace, name] => (namespace.as_str(), name.as_str()),
+        [.., namespace, name] => {
+            let own = catalog.temporary().filter(|_| namespace == ALIAS);
+            (own.unwrap_or(namespace), name.as_str())
+        }
         [] => {
             let message = "invalid name syntax";
             return Err(Error::new(SqlState::INVALID_NAME, message));
@@ -322,6 +331,15 @@ pub(crate) fn default_of_sequence(id: TableId) -> String {
 pub(crate) fn sequence_of_default(text: &str) -> Option<TableId> {
     let number = text.strip_prefix("nextval(")?.strip_suffix(')')?.parse::<i64>().ok()?;
     u32::try_from(number - OIDS).ok().map(TableId)
+}
+
+/// True if a stored default calls a function on a temporary sequence.
+pub(crate) fn names_temporary(default: &str) -> bool {
+    let first = OIDS + i64::from(TableId::FIRST_TEMPORARY.0);
+    default.split("val(").skip(1).any(|call| {
+        let digits = call.find(|c: char| !c.is_ascii_digit()).unwrap_or(call.len());
+        call[..digits].parse::<i64>().is_ok_and(|oid| oid >= first)
+    })
 }
 
 /// The sequence of an identity column.

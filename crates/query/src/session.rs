@@ -18,6 +18,8 @@ mod row_forms;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
 use futures::future::BoxFuture;
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_execution::cancel::{CancelHandle, SessionCancels};
@@ -26,7 +28,7 @@ use thalweg_execution::planning::is_long;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::with_room_for;
 use thalweg_formats::text::style::{SessionStyle, Styled};
-use thalweg_txn::{LockOwner, Transaction};
+use thalweg_txn::{LockOwner, Snapshot, Transaction};
 use thalweg_types::{DataType, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::Semaphore;
 
@@ -41,9 +43,11 @@ use crate::outcome::{Outcome, Tag};
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements, Resolution};
 use crate::privileges::Identity;
+use crate::registered::RegisteredTables;
 use crate::sequences::SessionSequences;
 use crate::server_context::SessionInfo;
 use crate::statement::{self, Description, Scope, SessionCommand, Setter, Settings};
+use crate::temporary_objects::OwnTemporaryObjects;
 use crate::workers::{AtomicScope, Load};
 
 pub(crate) use self::blocks::in_failed_block;
@@ -81,9 +85,11 @@ pub struct Session {
     /// The settings that functions of the last statement were asked to change.
     setting_requests: SettingRequests,
     sequences: Arc<SessionSequences>,
+    temporary: OwnTemporaryObjects,
     notifications: Arc<SessionNotifications>,
     prepared: PreparedStatements,
     cursors: Cursors,
+    registered: RegisteredTables,
     /// The form of result rows.
     form: RowForm,
     /// The route of the last statement.
@@ -128,9 +134,11 @@ impl Session {
             facts: Arc::default(),
             setting_requests: SettingRequests::default(),
             sequences: Arc::default(),
+            temporary: OwnTemporaryObjects::default(),
             notifications,
             prepared: PreparedStatements::default(),
             cursors: Cursors::default(),
+            registered: RegisteredTables::default(),
             form: RowForm::Batches,
             route: None,
         }
@@ -241,6 +249,26 @@ impl Session {
     /// If there is no such table, or the role may not insert into it.
     pub fn appender(&self, table: &str) -> Result<Appender> {
         Appender::new(self.database.clone(), self.settings.identity.current, table)
+    }
+
+    /// Makes rows of the program known to this session's queries under a name, which replaces
+    /// earlier rows of that name. A relation of the database that has the name comes first.
+    ///
+    /// # Errors
+    /// If a batch has other columns than the schema.
+    pub fn register(
+        &mut self,
+        name: &str,
+        schema: SchemaRef,
+        rows: Vec<RecordBatch>,
+    ) -> Result<()> {
+        self.registered.insert(name, schema, rows)
+    }
+
+    /// Ends [`Session::register`]. Returns false if nothing is registered under the name. Results
+    /// that are not read yet keep their rows.
+    pub fn unregister(&mut self, name: &str) -> bool {
+        self.registered.remove(name)
     }
 
     /// Parses the one statement of a text.
@@ -367,6 +395,11 @@ impl Session {
         })
     }
 
+    /// The newest snapshot of the database, with the session's temporary objects.
+    fn snapshot(&self) -> Snapshot {
+        self.temporary.snapshot(&self.database.shared)
+    }
+
     /// Maximum time that the session may be idle, in or outside of a transaction block.
     #[must_use]
     pub fn idle_timeout(&self) -> Option<Duration> {
@@ -390,7 +423,7 @@ impl Session {
         }
         let mut transaction = match &mut self.block {
             Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
-            None => Transaction::new(self.database.shared.engine.snapshot()),
+            None => Transaction::new(self.snapshot()),
         };
         let (target, mut loaded) = copy.finish(transaction.catalog())?;
         let rows = match &mut self.block {
@@ -434,7 +467,7 @@ impl Session {
         }
         let transaction = match &mut self.block {
             Some(block) => block.transaction.as_mut().ok_or_else(in_failed_block)?.share(),
-            None => Transaction::new(self.database.shared.engine.snapshot()),
+            None => Transaction::new(self.snapshot()),
         };
         let description = match statement::of_session(&parsed) {
             Some(SessionCommand::Fetch { name, gives_rows: true, .. }) => {
@@ -517,7 +550,7 @@ impl Session {
         while tries < most {
             tries += 1;
             self.notifications.roll_back_to(0);
-            let transaction = Transaction::new(self.database.shared.engine.snapshot());
+            let transaction = Transaction::new(self.snapshot());
             let (mut outcome, transaction) = match self.run_in(transaction, parsed, sql).await {
                 // On a gateway: the rows of one part were changed before the next part checked
                 // them.
@@ -618,7 +651,7 @@ impl Session {
             SessionCommand::Close(Some(name)) => {
                 self.cursors.close(&name).map(|()| Outcome::command("CLOSE CURSOR"))
             }
-            SessionCommand::DiscardAll => self.discard_all(),
+            SessionCommand::DiscardAll => self.discard_all().await,
             SessionCommand::Listen(channel) => self.listen(&channel),
             SessionCommand::Unlisten(channel) => {
                 self.notifications.unlisten(channel.as_deref())?;
@@ -634,7 +667,8 @@ impl Session {
                 self.sequences.discard();
                 Ok(Outcome::command("DISCARD SEQUENCES"))
             }
-            // Plans follow the catalog, and no temporary tables belong to the session.
+            SessionCommand::DiscardTemporary => self.discard_temporary().await,
+            // Plans follow the catalog.
             SessionCommand::Discard(what) => Ok(Outcome::command(what)),
         }
     }
@@ -649,7 +683,21 @@ impl Session {
         Ok(Outcome::command("LISTEN"))
     }
 
-    fn discard_all(&mut self) -> Result<Outcome> {
+    /// Drops the temporary objects, in the open block or at once.
+    async fn discard_temporary(&mut self) -> Result<Outcome> {
+        let outcome = Outcome::command("DISCARD TEMP");
+        if let Some(block) = &mut self.block {
+            let transaction = block.transaction.as_mut().ok_or_else(in_failed_block)?;
+            self.temporary.discard_in(transaction)?;
+            return Ok(outcome);
+        }
+        let mut transaction = Transaction::new(self.snapshot());
+        self.temporary.discard_in(&mut transaction)?;
+        self.commit(transaction, None, AtomicScope::EachWorker).await?;
+        Ok(outcome)
+    }
+
+    async fn discard_all(&mut self) -> Result<Outcome> {
         if self.block.is_some() {
             let message = "DISCARD ALL cannot run inside a transaction block";
             return Err(Error::new(SqlState::ACTIVE_TRANSACTION, message));
@@ -660,6 +708,7 @@ impl Session {
         self.sequences.discard();
         self.notifications.unlisten(None)?;
         self.publish_notifications();
+        self.discard_temporary().await?;
         let identity = Identity::of(self.settings.identity.authenticated);
         self.settings.set_identity(Scope::Session, identity);
         self.settings.reset_all();
@@ -670,16 +719,24 @@ impl Session {
     /// session, so that the future is `Send` regardless of the session's contents.
     fn commit(
         &self,
-        transaction: Transaction,
+        mut transaction: Transaction,
         ahead: Option<Box<dyn Load>>,
         atomic_scope: AtomicScope,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
+        let ready = self.temporary.before_commit(&mut transaction);
+        let (own, temporary) = (Arc::clone(&self.temporary), transaction.take_temporary());
+        let has_others = !transaction.is_empty() || ahead.is_some();
         let (database, durability) = (self.database.clone(), self.settings.durability);
         let has_bulks = !database.shared.cluster().is_present() && transaction.has_bulks();
         let cancels = has_bulks.then(|| self.cancels.heard());
         let transaction = transaction.owned_by(self.lock_owner);
         let patience = self.patience(has_bulks);
         async move {
+            ready?;
+            let temporary = match temporary {
+                Some(changes) => Some(own.prepare(changes, has_others).await?),
+                None => None,
+            };
             let shared = Arc::clone(&database.shared);
             let committing = async move {
                 match (ahead, cancels) {
@@ -690,7 +747,13 @@ impl Session {
                     }
                 }
             };
-            patience.wait_for_commit(&database, committing).await
+            if has_others {
+                patience.wait_for_commit(&database, committing).await?;
+            }
+            match temporary {
+                Some(temporary) => temporary.commit().await,
+                None => Ok(()),
+            }
         }
     }
 }

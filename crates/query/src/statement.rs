@@ -57,6 +57,7 @@ use crate::locks;
 use crate::outcome::Outcome;
 use crate::parameters::refuse_unbound;
 use crate::privileges;
+use crate::temporary_objects::TemporaryObjects;
 
 pub(crate) use conflict::{key_is_taken, reject_loaded};
 pub(crate) use describe::{Description, describe};
@@ -76,6 +77,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) state: SessionState,
     pub(crate) names: &'a Arc<SessionCatalog>,
     pub(crate) settings: &'a mut Settings,
+    pub(crate) temporary: &'a Arc<TemporaryObjects>,
     pub(crate) sql: &'a str,
     /// The form in which the rows of a query are wanted.
     pub(crate) form: RowForm,
@@ -241,9 +243,7 @@ async fn plain(
             owned_by,
             temporary,
         } => {
-            if *temporary {
-                return Err(Error::unsupported("CREATE TEMPORARY SEQUENCE"));
-            }
+            let name = (name, *temporary);
             let options = (data_type.as_ref(), sequence_options.as_slice());
             sequence::create(execution, name, *if_not_exists, options, owned_by.as_ref())
         }

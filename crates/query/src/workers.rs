@@ -240,5 +240,5 @@ pub(crate) struct NumberedElsewhere(pub(crate) Error);
 
 /// True if the rows of a gateway's table lie on workers.
 pub(crate) fn lies_on_workers(table: &TableSchema) -> bool {
-    table.namespace != NAMESPACE
+    table.namespace != NAMESPACE && !table.id.is_temporary()
 }

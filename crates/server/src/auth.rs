@@ -14,7 +14,7 @@ mod verified_passwords;
 pub use first_start::{administrator_password, set_first_password};
 pub use password::{Identity, Users};
 pub use policy::{AuthConfig, Method, Policy};
-pub(crate) use tokens::CredentialFingerprint;
+pub(crate) use tokens::{CredentialFingerprint, Hash, hash_of};
 
 use thalweg_types::{Error, SqlState};
 

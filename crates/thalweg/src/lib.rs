@@ -31,7 +31,7 @@
 
 pub use thalweg_execution::cancel::CancelHandle;
 pub use thalweg_query::{
-    Appender, BatchStream, Copy, CopyIn, Database, DatabaseBuilder, Durability, Outcome, Progress,
-    Session, Statement, Tag, TransactionStatus, Unit,
+    Appender, BatchStream, Copy, CopyIn, Database, DatabaseBuilder, Durability, Outcome, Prepared,
+    Progress, ScalarValue, Session, Statement, Tag, TransactionStatus, Unit, relation_names,
 };
 pub use thalweg_types::{Error, ErrorKind, Result, SqlState};

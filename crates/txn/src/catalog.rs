@@ -9,6 +9,7 @@ mod dependents;
 mod privilege;
 mod references;
 mod roles;
+mod temporary;
 mod view;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ pub use references::{InKeyOrder, no_referenced_key};
 pub use roles::{
     BOOTSTRAP_ROLE, Membership, Role, RoleChange, RoleId, RoleOption, Roles, Secret, no_role,
 };
+pub use temporary::{is_temporary_namespace, temporary_namespace};
 pub use view::{BoundColumn, BoundRelation, BoundSource, View, ViewBinding};
 
 /// The namespace of unqualified names.
@@ -102,6 +104,9 @@ pub struct Catalog {
     // Catalogs without comments are written as before comments existed.
     #[serde(default, skip_serializing_if = "has_no_comments")]
     comments: Arc<Comments>,
+    /// The namespace of temporary objects of the session that reads this catalog, if it has one.
+    #[serde(skip)]
+    temporary: Option<Arc<str>>,
 }
 
 fn has_no_references(references: &Arc<References>) -> bool {
@@ -131,6 +136,7 @@ impl Default for Catalog {
             roles: Arc::default(),
             access: Arc::default(),
             comments: Arc::default(),
+            temporary: None,
         }
     }
 }
@@ -358,6 +364,9 @@ impl Catalog {
             return Err(Error::new(SqlState::DUPLICATE_SCHEMA, message));
         }
         self.namespaces.insert(name.to_owned(), Arc::default());
+        if is_temporary_namespace(name) {
+            self.temporary = Some(name.into());
+        }
         Ok(())
     }
 
@@ -367,6 +376,7 @@ impl Catalog {
             return Err(self.not_empty(name));
         }
         self.namespaces.remove(name);
+        self.temporary = self.temporary.take().filter(|temporary| temporary.as_ref() != name);
         self.forget_attached(&Securable::Namespace(name.to_owned()));
         Ok(())
     }
@@ -557,7 +567,10 @@ impl Catalog {
 
     fn change_access(&mut self, change: &AccessChange) -> Result<()> {
         self.check_exists(change.object())?;
-        if let Some(gone) = change.roles().find(|role| self.roles.get(*role).is_none()) {
+        // The engine of temporary objects knows no roles. The session has found them.
+        if !change.is_temporary()
+            && let Some(gone) = change.roles().find(|role| self.roles.get(*role).is_none())
+        {
             return Err(roles::no_role_with(gone));
         }
         Arc::make_mut(&mut self.access).change(change)

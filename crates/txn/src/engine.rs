@@ -153,6 +153,17 @@ impl Engine {
         Engine::start(env, options, directory, log, checkpoints, restored)
     }
 
+    /// Starts an engine without files for temporary tables and sequences, which get ids of their
+    /// own range.
+    ///
+    /// # Errors
+    /// If the system refuses threads.
+    pub fn for_temporary_objects(env: Env, options: Options) -> Result<Engine> {
+        let engine = Engine::open(env, Options { directory: None, ..options })?;
+        engine.next_table_id.store(TableId::FIRST_TEMPORARY.0, Ordering::Relaxed);
+        Ok(engine)
+    }
+
     fn start(
         env: Env,
         options: Options,
@@ -384,6 +395,20 @@ impl Engine {
             }),
         );
         receiver.recv().map_err(|_| closed())?
+    }
+
+    /// Checks that a write set can be applied. `acknowledge` is called once, with the error if not.
+    /// Nothing is applied.
+    pub fn check(&self, write_set: WriteSet, acknowledge: Acknowledge) {
+        let acknowledge = Waiter::new(acknowledge);
+        // A request that cannot be sent is dropped, which notifies its waiter.
+        let _ = self.shared.requests.send(Request::Check { write_set, acknowledge });
+    }
+
+    /// Drops a namespace with everything in it, after all requests that were made before.
+    pub fn drop_namespace(&self, namespace: String) {
+        // A closed engine holds nothing.
+        let _ = self.shared.requests.send(Request::DropNamespace(namespace));
     }
 
     /// Blocks while the disk is far behind the staged chunks.

@@ -6,6 +6,7 @@
 //! group has referred to the key. [`RecentReferences`] knows these groups.
 
 mod children;
+mod kept;
 mod keyed;
 mod locks;
 
@@ -24,6 +25,7 @@ use crate::catalog::{InKeyOrder, altered_meanwhile, changed_meanwhile, table_is_
 use crate::transaction_stage::TransactionStage;
 use crate::write_set::{NewRows, TableChanges, WriteSet};
 pub use children::{CancelCheck, find_children};
+pub use kept::KeptKeys;
 pub(crate) use keyed::apply_checked;
 
 /// Number of keys in each of the two generations of [`RecentReferences`].
@@ -212,6 +214,7 @@ pub(crate) struct Killed {
 /// The check of one group, prepared before its rows are applied.
 pub(crate) struct Check {
     snapshot: Lsn,
+    kept: Vec<KeptKeys>,
     killed: Vec<Killed>,
     referring: Vec<Referring>,
     truncated: BTreeSet<TableId>,
@@ -228,6 +231,7 @@ impl Check {
         }
         let mut check = Check {
             snapshot: write_set.snapshot,
+            kept: write_set.kept_keys.clone(),
             killed: Vec::new(),
             referring: Vec::new(),
             truncated: BTreeSet::new(),
@@ -260,7 +264,7 @@ impl Check {
         for referring in &self.referring {
             let parent = &stage.tables.get(&referring.parent).ok_or_else(table_is_gone)?.table;
             let holders = parent.key_holders(referring.number, &referring.columns)?;
-            if let Some(row) = referring.first_orphan(&holders) {
+            if let Some(row) = referring.first_new_orphan(&holders, self.kept.iter())? {
                 return Err(referring.error(row, &parent.schema().name));
             }
         }

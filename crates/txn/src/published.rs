@@ -13,7 +13,7 @@ use thalweg_env::MemoryWatch;
 use thalweg_store::{Effect, TableState};
 use thalweg_types::{Lsn, Result, TableId};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Object};
 use crate::memory_budget;
 use crate::sequence::{Before, SequenceCounter};
 use crate::staging::Staged;
@@ -57,6 +57,25 @@ impl Snapshot {
     /// If the process has no memory for them.
     pub(crate) fn make_room(&self, bytes: usize) -> Result<()> {
         memory_budget::reserve(self.0.memory.as_deref(), bytes)
+    }
+
+    /// This snapshot with the temporary objects of a session. `catalog` is the joined catalog of
+    /// both snapshots.
+    #[must_use]
+    pub fn with_temporary(&self, temporary: &Snapshot, catalog: Arc<Catalog>) -> Snapshot {
+        let mut tables = self.0.tables.clone();
+        let namespace = catalog.temporary().unwrap_or_default();
+        let ids = catalog.objects(namespace).filter_map(|(_, object)| match object {
+            Object::Table(entry) => Some(entry.schema.id),
+            Object::View(_) | Object::External(_) | Object::Sequence(_) => None,
+        });
+        for id in ids {
+            if let Some(state) = temporary.table(id) {
+                tables.insert(id, Arc::clone(state));
+            }
+        }
+        let (lsn, memory) = (self.0.lsn, self.0.memory.clone());
+        Snapshot(Arc::new(State { lsn, catalog, tables, memory }))
     }
 
     /// All tables, ascending by id.

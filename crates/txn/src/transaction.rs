@@ -7,6 +7,7 @@ mod foreign_keys;
 mod overlay;
 mod read_committed;
 mod segments;
+mod temporary;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use thalweg_types::{Error, Lsn, Result, RowId, TableId, TableSchema};
 
 use crate::apply::added_values;
 use crate::catalog::{Catalog, CatalogChange, table_is_gone};
+use crate::foreign_keys::KeptKeys;
 use crate::published::Snapshot;
 use crate::row_locks::LockOwner;
 use crate::staging::Staged;
@@ -63,6 +65,8 @@ struct Changes {
     tables: BTreeMap<TableId, Overlay>,
     /// Rows with keys that foreign keys refer to, which were deleted or replaced.
     removed: Segments<Removed>,
+    /// Keys of replaced rows that stay, under constraints that are NOT VALID.
+    kept_keys: Segments<KeptKeys>,
     modes: ConstraintModes,
 }
 
@@ -77,6 +81,7 @@ impl Transaction {
             relied_on: BTreeMap::new(),
             tables: BTreeMap::new(),
             removed: Segments::default(),
+            kept_keys: Segments::default(),
             modes: ConstraintModes::default(),
         };
         Transaction { snapshot, changes, owner: None, duplicate: None }
@@ -188,6 +193,7 @@ impl Transaction {
     /// If there is no such table.
     pub fn kill_replaced(&mut self, id: TableId, rows: &[RowId], new: &RecordBatch) -> Result<()> {
         self.note_removed(id, rows, Some(new))?;
+        self.note_kept(id, rows, new)?;
         self.overlay(id)?.kill(rows)
     }
 
@@ -346,8 +352,10 @@ impl Transaction {
             snapshot: self.snapshot.lsn(),
             relied_on: self.changes.relied_on.into_iter().collect(),
             owner: self.owner,
+            kept_keys: self.changes.kept_keys.take(),
             catalog: self.changes.catalog_changes.take(),
             tables,
+            is_checked: false,
         })
     }
 
@@ -378,6 +386,7 @@ impl Changes {
             relied_on: self.relied_on.clone(),
             tables: self.tables.iter_mut().map(|(id, table)| (*id, table.share())).collect(),
             removed: self.removed.share(),
+            kept_keys: self.kept_keys.share(),
             modes: self.modes.clone(),
         }
     }

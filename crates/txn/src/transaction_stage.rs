@@ -14,7 +14,7 @@ use thalweg_types::{Error, Lsn, Result, TableId};
 
 use crate::Durability;
 use crate::apply;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, CatalogChange};
 use crate::disk_stage::{DiskCommand, DiskStage, PendingGroup, refused};
 use crate::foreign_keys::RecentReferences;
 use crate::keyed::{self, RowGroup, Written};
@@ -38,6 +38,13 @@ pub(crate) enum Request {
         durability: Durability,
         acknowledge: Waiter,
     },
+    /// Finds out whether a write set can be applied.
+    Check {
+        write_set: WriteSet,
+        acknowledge: Waiter,
+    },
+    /// Drops a namespace with everything in it.
+    DropNamespace(String),
     Rows {
         group: RowGroup,
         durability: Durability,
@@ -183,6 +190,10 @@ impl TransactionStage {
             Request::Commit { write_set, durability, acknowledge } => {
                 self.commit(write_set, durability, acknowledge);
             }
+            Request::Check { write_set, acknowledge } => {
+                acknowledge.tell(self.check(write_set));
+            }
+            Request::DropNamespace(namespace) => self.drop_namespace(namespace),
             Request::Rows { group, durability, acknowledge } => {
                 self.write_rows(group, durability, acknowledge);
             }
@@ -223,7 +234,8 @@ impl TransactionStage {
         if let Some(error) = &self.stopped {
             return acknowledge.tell(Err(error.clone()));
         }
-        if write_set.adds_rows_alone()
+        if !write_set.is_checked
+            && write_set.adds_rows_alone()
             && let Err(error) = self.check_memory()
         {
             return acknowledge.tell(Err(error));
@@ -244,6 +256,31 @@ impl TransactionStage {
             return acknowledge.tell(Err(error));
         }
         self.hand_on(lsn, effects, encoder, durability, acknowledge);
+    }
+
+    /// Applies a write set and undoes it.
+    fn check(&mut self, write_set: WriteSet) -> Result<Lsn> {
+        if let Some(error) = &self.stopped {
+            return Err(error.clone());
+        }
+        if write_set.adds_rows_alone() {
+            self.check_memory()?;
+        }
+        let (mut effects, mut encoder) = (GroupEffects::default(), GroupEncoder::default());
+        let next = self.lsn.next();
+        let applied = apply::apply(self, write_set, next, &mut effects, &mut encoder);
+        self.undo(effects);
+        applied.map(|()| self.lsn)
+    }
+
+    fn drop_namespace(&mut self, namespace: String) {
+        if !self.catalog.has_namespace(&namespace) {
+            return;
+        }
+        let mut catalog = self.catalog.removal_of_all(&namespace);
+        catalog.push(CatalogChange::DropNamespace { name: namespace });
+        let write_set = WriteSet { catalog, ..WriteSet::default() };
+        self.commit(write_set, Durability::None, Waiter::without_waiter());
     }
 
     fn write_rows(&mut self, group: RowGroup, durability: Durability, waiting: Waiter<Written>) {

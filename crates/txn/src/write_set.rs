@@ -7,6 +7,7 @@ use thalweg_store::{ClosedChunk, codec};
 use thalweg_types::{Lsn, RowId, TableId};
 
 use crate::catalog::CatalogChange;
+use crate::foreign_keys::KeptKeys;
 use crate::row_locks::LockOwner;
 use crate::staging::Staged;
 
@@ -19,8 +20,13 @@ pub struct WriteSet {
     pub relied_on: Vec<(TableId, Lsn)>,
     /// The owner whose row locks do not exclude these changes.
     pub owner: Option<LockOwner>,
+    /// Keys of replaced rows that stay, under constraints that are NOT VALID.
+    pub kept_keys: Vec<KeptKeys>,
     pub catalog: Vec<CatalogChange>,
     pub tables: Vec<TableChanges>,
+    /// True if [`Engine::check`](crate::Engine::check) has accepted the write set, and no other
+    /// one could change its tables since. Then memory is not checked again.
+    pub is_checked: bool,
 }
 
 impl WriteSet {

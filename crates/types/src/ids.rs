@@ -30,6 +30,18 @@ impl std::fmt::Display for Lsn {
 #[serde(transparent)]
 pub struct TableId(pub u32);
 
+impl TableId {
+    /// Temporary tables and sequences are numbered from here. Greater numbers would not fit into
+    /// the range of numbers by which clients know tables.
+    pub const FIRST_TEMPORARY: TableId = TableId(0x0200_0000);
+
+    /// True for a table or sequence of one session, which no log and no other node knows.
+    #[must_use]
+    pub fn is_temporary(self) -> bool {
+        self >= TableId::FIRST_TEMPORARY
+    }
+}
+
 /// Names a column within its table; never used again after `DROP COLUMN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -25,9 +25,11 @@ const DUCKDB: &str = "THALWEG_DUCKDB";
 /// Names the PostgreSQL that generated statements are asked of, by a connection string.
 const POSTGRES: &str = "THALWEG_POSTGRES";
 
-/// Tools by which packages are installed, verified and rendered, and what is not tested without
-/// them.
-const PACKAGE_TOOLS: &[(&str, &str)] = &[
+/// Tools that tests start, and what is not tested without them: a reader's clients, and programs by
+/// which packages are installed, verified and rendered.
+const TOOLS: &[(&str, &str)] = &[
+    ("psql", "docs/tour.md"),
+    ("curl", "docs/tour.md"),
     ("unshare", "installations of packages, the container image's program"),
     ("dpkg", "the .deb"),
     ("rpm", "installation of the .rpm"),
@@ -98,7 +100,7 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
     if length == Length::Long && std::env::var_os(POSTGRES).is_none() {
         step("THALWEG_POSTGRES names no PostgreSQL: a test leaves it out");
     }
-    for (name, what) in PACKAGE_TOOLS.iter().filter(|(name, _)| !has_tool(name)) {
+    for (name, what) in TOOLS.iter().filter(|(name, _)| !has_tool(name)) {
         step(&format!("no {name} here: tests leave out {what}"));
     }
     cargo(root, &test, length)?;
@@ -132,7 +134,7 @@ fn python_with_duckdb() -> Option<OsString> {
     has_it.then(|| "python3".into())
 }
 
-/// True if the tests of packages find a program: on the search path, in directories of system
+/// True if tests find a program: on the search path, in directories of system
 /// programs, or beside what `docs/install.md` builds.
 fn has_tool(name: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,13 +1,14 @@
 //! The gate. `cargo xtask check` is all of it, and what continuous integration runs;
 //! `cargo xtask tidy` is the part that needs no compiler. `cargo xtask clients` runs real clients;
 //! `cargo xtask console` builds and tests the web console;
-//! `cargo xtask package` makes what people install.
+//! `cargo xtask package` makes what people install; `cargo xtask wheel` makes the Python package.
 
 mod check;
 mod clients;
 mod console;
 mod package;
 mod tidy;
+mod wheel;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ usage: cargo xtask <command>
                   with --test the browser tests run; --server PROGRAM may follow
   package         the built program as .deb, .rpm, tarball, container image and Helm chart; names of
                   some of them, --program PATH, --out DIR and --version V may follow
+  wheel           the Python package as a wheel; with --test its tests run; --out DIR may follow
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["clients", options @ ..] => clients::run(&root(), options),
         ["console", options @ ..] => console::run(&root(), options),
         ["package", options @ ..] => package::run(&root(), options),
+        ["wheel", options @ ..] => wheel::run(&root(), options),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

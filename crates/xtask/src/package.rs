@@ -13,7 +13,7 @@ mod chart;
 mod contents;
 mod deb;
 mod image;
-mod program;
+pub mod program;
 mod rpm;
 mod tarball;
 

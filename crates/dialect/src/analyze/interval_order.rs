@@ -46,6 +46,11 @@ fn length_of(expr: &Expr) -> Expr {
     LENGTH_OF.call(vec![expr.clone()])
 }
 
+/// The value by which an interval is compared; other values as they are.
+pub(super) fn comparable(expr: &Expr, schema: &DFSchema) -> Expr {
+    if is_interval(expr, schema) { length_of(expr) } else { expr.clone() }
+}
+
 /// Rewrites an expression that compares intervals so that it compares their lengths.
 ///
 /// # Errors

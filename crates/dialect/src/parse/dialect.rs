@@ -17,6 +17,7 @@
 //! - `COLLATE` is taken behind any expression.
 //! - Words that are operators of other systems are none: `DIV`, `XOR`, `RLIKE` and their like.
 //! - The options of identity columns come in any order.
+//! - Words such as `ON` are no names of columns without `AS`.
 //! - `trim(FROM x)` is unknown to it, and it forgets the `LEADING` of `trim(LEADING x, y)`.
 //!
 //! Everything else is passed on.
@@ -35,6 +36,49 @@ use super::{effort, identity};
 use crate::rewrite::{call, variadic_argument};
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
+
+/// The words that name a column of a result only behind `AS`, as PostgreSQL's `pg_get_keywords()`
+/// lists them.
+const NO_BARE_LABELS: [Keyword; 38] = [
+    Keyword::ARRAY,
+    Keyword::AS,
+    Keyword::CHAR,
+    Keyword::CHARACTER,
+    Keyword::CREATE,
+    Keyword::DAY,
+    Keyword::EXCEPT,
+    Keyword::FETCH,
+    Keyword::FILTER,
+    Keyword::FOR,
+    Keyword::FROM,
+    Keyword::GRANT,
+    Keyword::GROUP,
+    Keyword::HAVING,
+    Keyword::HOUR,
+    Keyword::INTERSECT,
+    Keyword::INTO,
+    Keyword::LIMIT,
+    Keyword::MINUTE,
+    Keyword::MONTH,
+    Keyword::NOTNULL,
+    Keyword::OFFSET,
+    Keyword::ON,
+    Keyword::ORDER,
+    Keyword::OVER,
+    Keyword::OVERLAPS,
+    Keyword::PRECISION,
+    Keyword::RETURNING,
+    Keyword::SECOND,
+    Keyword::TO,
+    Keyword::UNION,
+    Keyword::VARYING,
+    Keyword::WHERE,
+    Keyword::WINDOW,
+    Keyword::WITH,
+    Keyword::WITHIN,
+    Keyword::WITHOUT,
+    Keyword::YEAR,
+];
 
 #[derive(Debug)]
 pub(super) struct ThalwegDialect;
@@ -155,6 +199,10 @@ impl Dialect for ThalwegDialect {
 
     fn is_custom_operator_part(&self, c: char) -> bool {
         POSTGRES.is_custom_operator_part(c)
+    }
+
+    fn is_column_alias(&self, keyword: &Keyword, parser: &mut Parser) -> bool {
+        !NO_BARE_LABELS.contains(keyword) && POSTGRES.is_column_alias(keyword, parser)
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {

@@ -21,13 +21,14 @@ pub enum Overriding {
 /// The `OVERRIDING` clause of a statement.
 #[must_use]
 pub fn overriding(insert: &Insert) -> Option<Overriding> {
-    let [Setting { key, value: Expr::Value(value) }] = insert.settings.as_deref()? else {
+    let mut settings = insert.settings.iter().flatten();
+    let Expr::Value(value) = &settings.find(|setting| setting.key.value.is_empty())?.value else {
         return None;
     };
     let Value::SingleQuotedString(text) = &value.value else { return None };
-    match (key.value.as_str(), text.as_str()) {
-        ("", "SYSTEM") => Some(Overriding::System),
-        ("", "USER") => Some(Overriding::User),
+    match text.as_str() {
+        "SYSTEM" => Some(Overriding::System),
+        "USER" => Some(Overriding::User),
         _ => None,
     }
 }

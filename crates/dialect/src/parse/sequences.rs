@@ -69,17 +69,21 @@ pub(super) fn parse(tokens: &[TokenWithSpan]) -> Option<Result<Tree, DataFusionE
         Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
         _ => None,
     });
-    let parse = match (words.next()?, words.next()?) {
+    let (first, mut second) = (words.next()?, words.next()?);
+    let temporary = first == Keyword::CREATE && is_temporary(second);
+    if temporary {
+        second = words.next()?;
+    }
+    let parse: fn(&mut Parser<'_>, bool) -> Result<Statement, ParserError> = match (first, second) {
         (Keyword::CREATE, Keyword::SEQUENCE) => create,
-        (Keyword::ALTER, Keyword::SEQUENCE) => alter,
+        (Keyword::ALTER, Keyword::SEQUENCE) => |parser, _| alter(parser),
         _ => return None,
     };
     let mut parser = Parser::new(&ThalwegDialect)
         .with_tokens_with_locations(tokens.to_vec())
         .with_recursion_limit(NESTING_MAX);
-    parser.next_token();
-    parser.next_token();
-    let parsed = parse(&mut parser)
+    (0..2 + usize::from(temporary)).for_each(|_| drop(parser.next_token()));
+    let parsed = parse(&mut parser, temporary)
         .and_then(|statement| parser.expect_token(&Token::EOF).map(|_| statement));
     Some(match parsed {
         Ok(statement) => Ok(Tree::Statement(Box::new(statement))),
@@ -87,7 +91,11 @@ pub(super) fn parse(tokens: &[TokenWithSpan]) -> Option<Result<Tree, DataFusionE
     })
 }
 
-fn create(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
+fn is_temporary(word: Keyword) -> bool {
+    matches!(word, Keyword::TEMP | Keyword::TEMPORARY)
+}
+
+fn create(parser: &mut Parser<'_>, temporary: bool) -> Result<Statement, ParserError> {
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = parser.parse_object_name(false)?;
     let (mut data_type, mut owned_by, mut sequence_options) = (None, None, Vec::new());
@@ -117,7 +125,6 @@ fn create(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
             }
         });
     }
-    let temporary = false;
     Ok(Statement::CreateSequence {
         temporary,
         if_not_exists,

@@ -21,7 +21,7 @@ const EXPRESSIONS_UNCHECKED: usize = 1_024;
 
 /// Functions that have another value, or an effect, with each call. Syntax trees are rewritten
 /// ahead of names, so the functions themselves, which know this, are not at hand.
-const VOLATILE: [&str; 29] = [
+const VOLATILE: [&str; 30] = [
     "clock_timestamp",
     "currval",
     "file_row_index",
@@ -48,6 +48,7 @@ const VOLATILE: [&str; 29] = [
     "random",
     "set_config",
     "setval",
+    "thalweg_setting_now",
     "timeofday",
     "uuid",
     "uuid_generate_v4",

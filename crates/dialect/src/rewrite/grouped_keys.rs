@@ -13,29 +13,10 @@ use datafusion::sql::sqlparser::ast::{
     SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, Visit, Visitor,
 };
 
+use super::aggregates::names_aggregate;
 use super::build::column_of;
 use super::names::normalized;
 use super::relations::{Relations, label};
-
-/// Aggregates, whose arguments need not follow from the keys. Others only cost a look-up.
-const AGGREGATES: &[&str] = &[
-    "array_agg",
-    "avg",
-    "bool_and",
-    "bool_or",
-    "count",
-    "every",
-    "json_agg",
-    "json_object_agg",
-    "jsonb_agg",
-    "jsonb_object_agg",
-    "max",
-    "min",
-    "stddev",
-    "string_agg",
-    "sum",
-    "variance",
-];
 
 /// A column as an expression names it: its relation, if that is written, and its name.
 type Named = (Option<String>, String);
@@ -86,8 +67,7 @@ struct Used {
 }
 
 fn is_aggregate(function: &Function) -> bool {
-    let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
-    function.over.is_none() && name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
+    function.over.is_none() && names_aggregate(function)
 }
 
 impl Visitor for Used {

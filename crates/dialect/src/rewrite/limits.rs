@@ -16,10 +16,25 @@ pub fn check_columns(count: usize) -> Result<()> {
     Err(Error::new(SqlState::TOO_MANY_COLUMNS, message))
 }
 
-/// Like [`check_columns`], for rows that are written out.
-pub(super) fn check_values(query: &Query) -> Result<()> {
-    match query.body.as_ref() {
-        SetExpr::Values(values) => values.rows.iter().try_for_each(|row| check_columns(row.len())),
-        _ => Ok(()),
+/// Like [`check_columns`], for the select lists of a query and the rows that it writes out, before
+/// anything is built from them. A `*` counts as one entry.
+///
+/// # Errors
+/// As [`check_columns`].
+pub(super) fn check_lists(query: &Query) -> Result<()> {
+    let mut bodies = vec![query.body.as_ref()];
+    while let Some(body) = bodies.pop() {
+        match body {
+            SetExpr::Select(select) => check_columns(select.projection.len())?,
+            SetExpr::Values(values) => {
+                values.rows.iter().try_for_each(|row| check_columns(row.len()))?;
+            }
+            SetExpr::SetOperation { left, right, .. } => {
+                bodies.extend([left, right].map(Box::as_ref))
+            }
+            // Queries in parentheses are visited themselves.
+            _ => {}
+        }
     }
+    Ok(())
 }

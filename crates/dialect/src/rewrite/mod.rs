@@ -11,6 +11,7 @@
 //! Code that shows the columns of a result to people calls
 //! [`output_name`](thalweg_values::column_marks::output_name) for each.
 
+mod aggregates;
 mod arrays;
 mod build;
 mod case_results;
@@ -59,6 +60,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thalweg_types::{Error, Result};
 
+pub use aggregates::is_aggregate;
 pub(crate) use build::call;
 pub(crate) use case_results::CaseResults;
 pub use copies::is_volatile;
@@ -112,12 +114,14 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let Err(error) = limits::check_lists(query) {
+            return ControlFlow::Break(error);
+        }
         let wrapped = match self.depth {
             0 => Ok(()),
             _ => nested_orders::wrap(query, &mut self.marks),
         };
         let respelled = wrapped
-            .and_then(|()| limits::check_values(query))
             .and_then(|()| spelling::respell(query))
             .and_then(|()| recursion::mark(query))
             .and_then(|()| windows::write_out(query));
@@ -141,9 +145,6 @@ impl VisitorMut for Rewrite<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        if let Err(error) = limits::check_columns(select.projection.len()) {
-            return ControlFlow::Break(error);
-        }
         self.relations.enter_select(select);
         self.qualifiers.enter_select(select);
         spelling::expand_sets(select);

@@ -11,55 +11,13 @@ use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use thalweg_types::{Error, Result, SqlState};
 
+use super::aggregates::names_aggregate;
 use super::build::call;
 use super::copies::check_repeated;
-use super::names::normalized;
 use super::own_expressions;
 
 /// A name in a query written here that is replaced by the comparison.
 const COMPARED: &str = "__compared";
-
-/// Aggregates, with and without `OVER`.
-const AGGREGATES: [&str; 38] = [
-    "approx_distinct",
-    "approx_median",
-    "array_agg",
-    "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
-    "corr",
-    "count",
-    "covar_pop",
-    "covar_samp",
-    "every",
-    "grouping",
-    "json_agg",
-    "json_object_agg",
-    "jsonb_agg",
-    "jsonb_object_agg",
-    "max",
-    "min",
-    "regr_avgx",
-    "regr_avgy",
-    "regr_count",
-    "regr_intercept",
-    "regr_r2",
-    "regr_slope",
-    "regr_sxx",
-    "regr_sxy",
-    "regr_syy",
-    "stddev",
-    "stddev_pop",
-    "stddev_samp",
-    "string_agg",
-    "sum",
-    "var_pop",
-    "var_samp",
-    "variance",
-];
 
 /// Rewrites `expr` if it is a comparison of rows; the expressions inside are rewritten separately.
 pub(super) fn compare_rows(expr: &mut Expr) -> Result<()> {
@@ -323,11 +281,10 @@ fn operand(member: &Expr) -> Expr {
 /// True if there is an aggregate or a window function in it, outside of the queries inside.
 fn gathers_rows(member: &Expr) -> bool {
     let gathers = |function: &Function| {
-        let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
         function.over.is_some()
             || function.filter.is_some()
             || !function.within_group.is_empty()
-            || name.is_some_and(|name| AGGREGATES.contains(&name.as_str()))
+            || names_aggregate(function)
     };
     own_expressions::look_at(member, |expr| match expr {
         Expr::Function(function) if gathers(function) => ControlFlow::Break(()),

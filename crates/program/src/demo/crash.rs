@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 use indicatif::HumanCount;
 use thalweg::{Database, Error, Result, Session, SqlState};
@@ -12,6 +12,7 @@ use tokio::runtime::Runtime;
 use super::live::{Board, WRITERS};
 use super::screen::{Screen, milliseconds};
 use super::{FLIGHTS, expect_equal, number, run_all};
+use crate::launcher;
 use crate::print::results;
 
 /// Number of acknowledged writes after which the second process is killed.
@@ -51,8 +52,8 @@ pub fn kill_writer(screen: &Screen, directory: &Path) -> Result<BTreeSet<u64>> {
         let message = format!("the second process could not be started: {error}");
         Error::new(SqlState::IO_ERROR, message)
     };
-    let program = std::env::current_exe().map_err(failed)?;
-    let mut child = Command::new(program)
+    let mut child = launcher::itself()
+        .map_err(failed)?
         .args(["demo", "--write-until-killed", "--data"])
         .arg(directory)
         .stdin(Stdio::null())

@@ -37,7 +37,7 @@ pub fn relations(which: Relations, pattern: Option<&str>) -> String {
     format!(
         "SELECT table_schema AS \"Schema\", table_name AS \"Name\",
                 CASE table_type WHEN 'BASE TABLE' THEN 'table' WHEN 'VIEW' THEN 'view'
-                                ELSE 'file' END AS \"Type\"
+                                WHEN 'LOCAL TEMPORARY' THEN 'temporary' ELSE 'file' END AS \"Type\"
          FROM information_schema.tables WHERE true{schemas}{kinds}{}
          ORDER BY 1, 2",
         matching(pattern, "table_schema", "table_name")

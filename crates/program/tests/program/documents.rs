@@ -1,25 +1,43 @@
 //! Documents say nothing that does not work.
 
+mod monitoring;
+mod tour;
+
 use crate::run::thalweg;
 
 const OPERATING: &str = include_str!("../../../../docs/operating.md");
 const DEFAULTS: [&str; 2] = ["limits.", "database."];
 
-/// The blocks of one language.
-fn blocks(text: &str, language: &str) -> Vec<String> {
+/// A fenced block of a document.
+struct Block<'a> {
+    /// The heading of the second level above it.
+    part: &'a str,
+    /// The words behind the opening fence.
+    info: &'a str,
+    /// The number of the line of its opening fence.
+    line: usize,
+    text: String,
+}
+
+fn blocks(document: &str) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
-        if line.strip_prefix("```") == Some(language) {
-            blocks.push(lines.by_ref().take_while(|line| *line != "```").collect::<Vec<_>>());
-        }
+    let mut part = "";
+    let mut lines = document.lines().zip(1..);
+    while let Some((line, number)) = lines.next() {
+        part = line.strip_prefix("## ").unwrap_or(part);
+        let Some(info) = line.strip_prefix("```") else { continue };
+        let within = lines.by_ref().map(|(line, _)| line).take_while(|line| *line != "```");
+        let text = within.collect::<Vec<_>>().join("\n");
+        blocks.push(Block { part, info, line: number, text });
     }
-    blocks.into_iter().map(|lines| lines.join("\n")).collect()
+    blocks
 }
 
 #[test]
 fn statements_of_operating_run() {
-    let statements = blocks(OPERATING, "sql");
+    let blocks = blocks(OPERATING);
+    let statements = blocks.iter().filter(|block| block.info == "sql");
+    let statements: Vec<&str> = statements.map(|block| block.text.as_str()).collect();
     assert!(statements.len() >= 3, "{statements:?}");
     thalweg(&["sql", "-c", &statements.join("\n")]).success();
 }

@@ -11,5 +11,6 @@ mod killed;
 mod records;
 mod run;
 mod scripts;
+mod server;
 mod storage;
 mod tables;

@@ -14,11 +14,19 @@ pub struct Run {
 
 /// The program in an environment that holds nothing of the user's.
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    command.args(arguments).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
+    let mut command = tool(env!("CARGO_BIN_EXE_thalweg"));
+    command.args(arguments);
+    command
+}
+
+/// Any program in an environment without settings of ours and of PostgreSQL's clients.
+pub fn tool(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("THALWEG") {
-            command.env_remove(name);
+        let text = name.to_string_lossy();
+        if text.starts_with("THALWEG") || text.starts_with("PG") {
+            command.env_remove(&name);
         }
     }
     command

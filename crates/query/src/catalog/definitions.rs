@@ -2,6 +2,8 @@
 
 use thalweg_types::{ColumnId, ForeignKey, Index, Key, ReferentialAction, TableSchema};
 
+use crate::temporary_objects::shown_namespace;
+
 /// Quotes a name if it needs quotes.
 pub(super) fn quoted(name: &str) -> String {
     let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -81,7 +83,7 @@ fn quoted_part(inside: &str) -> Option<(String, &str)> {
 pub(super) fn index(table: &TableSchema, index: &Index, names_namespace: bool) -> String {
     let mut name = quoted(&table.name);
     if names_namespace {
-        name = format!("{}.{name}", quoted(&table.namespace));
+        name = format!("{}.{name}", quoted(shown_namespace(&table.namespace)));
     }
     let unique = if index.unique { "UNIQUE " } else { "" };
     let positions = table.key_positions(&index.key).into_iter().zip(&index.orders);

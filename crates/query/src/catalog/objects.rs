@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use thalweg_txn::{
     Catalog, Object, RoleId, Securable, Sequence, SequenceOptions, View, access_item,
+    is_temporary_namespace,
 };
 use thalweg_types::{
     Column, ColumnId, DataType, ForeignKey, Index, Key, TableId, TableSchema, ValueOrder,
@@ -208,6 +209,11 @@ impl Relation {
             Source::Sequence(_) => "S",
             Source::System { kind } => kind,
         }
+    }
+
+    /// True for a temporary object.
+    pub(super) fn is_temporary(&self) -> bool {
+        is_temporary_namespace(&self.namespace)
     }
 
     /// True if the relation has a row type.

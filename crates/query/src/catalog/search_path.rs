@@ -17,6 +17,7 @@ use super::{
     INFORMATION_SCHEMA, InformationSchema, Namespace, PgCatalog, SessionCatalog, pg_catalog, view,
 };
 use crate::sequences::numbered_column;
+use crate::temporary_objects::ALIAS;
 
 /// The namespace that DataFusion takes for unqualified names. Errors about unknown tables leave out
 /// the last part of its name, so that they show the name as it was written.
@@ -36,7 +37,13 @@ tokio::task_local! {
 
 static INITIAL: LazyLock<Arc<SearchPath>> = LazyLock::new(|| {
     let names = vec![DEFAULT_NAMESPACE.to_owned()];
-    Arc::new(SearchPath { names, has_implicit: true })
+    Arc::new(SearchPath {
+        names,
+        has_implicit: true,
+        implicit_temporary: None,
+        temporary: None,
+        creates_temporary: false,
+    })
 });
 
 /// The namespaces of one statement.
@@ -46,6 +53,13 @@ pub(crate) struct SearchPath {
     names: Vec<String>,
     /// True if `pg_catalog` comes before them.
     has_implicit: bool,
+    /// The namespace of the session's temporary objects, which comes before all others for
+    /// relations.
+    implicit_temporary: Option<String>,
+    /// The namespace that `pg_temp` stands for.
+    temporary: Option<String>,
+    /// True if the setting begins with `pg_temp`, so that new objects are temporary.
+    creates_temporary: bool,
 }
 
 impl SearchPath {
@@ -58,10 +72,13 @@ impl SearchPath {
         let exists = |name: &str| {
             [PG_CATALOG, INFORMATION_SCHEMA].contains(&name) || catalog.has_namespace(name)
         };
+        let temporary = catalog.temporary();
+        let creates_temporary = elements.first().is_some_and(|first| first == ALIAS);
         let mut names: Vec<String> = Vec::with_capacity(elements.len());
         for element in elements {
             let name = match element.as_str() {
                 OF_USER => role.unwrap_or_default(),
+                ALIAS => temporary.unwrap_or_default(),
                 name => name,
             };
             if exists(name) && !names.iter().any(|known| known == name) {
@@ -69,7 +86,20 @@ impl SearchPath {
             }
         }
         let has_implicit = !names.iter().any(|name| name == PG_CATALOG);
-        SearchPath { names, has_implicit }
+        let is_named = |own: &&str| names.iter().any(|name| name == own);
+        let implicit_temporary = temporary.filter(|own| !is_named(own)).map(str::to_owned);
+        let temporary = temporary.map(str::to_owned);
+        SearchPath { names, has_implicit, implicit_temporary, temporary, creates_temporary }
+    }
+
+    /// True if objects with unqualified names are created as temporary ones.
+    pub(crate) fn creates_temporary(&self) -> bool {
+        self.creates_temporary
+    }
+
+    /// The namespace of a written name: `pg_temp` stands for the session's own, if there is one.
+    pub(crate) fn namespace<'a>(&'a self, written: &'a str) -> &'a str {
+        self.temporary.as_deref().filter(|_| written == ALIAS).unwrap_or(written)
     }
 
     /// The path of the statement that is being planned, or the initial one.
@@ -85,15 +115,16 @@ impl SearchPath {
         CURRENT.scope(self, work).await
     }
 
-    /// True for the path of a new database and its views.
+    /// True for the path of a new database and its views, apart from temporary objects.
     pub(crate) fn is_initial(&self) -> bool {
-        *self == **INITIAL
+        self.names == INITIAL.names && self.has_implicit == INITIAL.has_implicit
     }
 
-    /// The namespaces in their order, with `pg_catalog`.
+    /// The namespaces in their order, with `pg_catalog` and that of temporary objects.
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
         let implicit = self.has_implicit.then_some(PG_CATALOG);
-        implicit.into_iter().chain(self.names.iter().map(String::as_str))
+        let temporary = self.implicit_temporary.as_deref();
+        temporary.into_iter().chain(implicit).chain(self.names.iter().map(String::as_str))
     }
 
     /// The namespaces in the order in which an unqualified name of a relation is looked up.
@@ -101,7 +132,8 @@ impl SearchPath {
         let is_own = name.starts_with(OWN_PREFIX);
         let implicit = |is_here: bool| (self.has_implicit && is_here).then_some(PG_CATALOG);
         let names = self.names.iter().map(String::as_str);
-        implicit(!is_own).into_iter().chain(names).chain(implicit(is_own))
+        let temporary = self.implicit_temporary.as_deref();
+        temporary.into_iter().chain(implicit(!is_own)).chain(names).chain(implicit(is_own))
     }
 
     /// The namespaces in their order, as the setting names them.
@@ -127,7 +159,10 @@ impl SearchPath {
                 Object::View(_) | Object::External(_) | Object::Sequence(_) => false,
             })
         };
-        let names = || self.names.iter().map(String::as_str);
+        let names = || {
+            let temporary = self.implicit_temporary.as_deref();
+            temporary.into_iter().chain(self.names.iter().map(String::as_str))
+        };
         names().find(has).or_else(|| names().find(has_constraint))
     }
 }
@@ -229,12 +264,12 @@ impl SchemaProvider for Unqualified {
     async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
         match self.holder(name) {
             Some(holder) => holder.table(name).await,
-            None => Ok(None),
+            None => self.session.registered_table(name).map(view::in_own_types).transpose(),
         }
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.holder(name).is_some()
+        self.holder(name).is_some() || self.session.registered_table(name).is_some()
     }
 }
 

@@ -14,9 +14,11 @@ use crate::database::DatabaseShared;
 use crate::locks::Listed;
 use crate::notifications::SessionNotifications;
 use crate::privileges::Identity;
+use crate::registered::RegisteredTables;
 use crate::sequences::{SequenceAccess, SessionSequences};
 use crate::server_context::{Activity, End, SessionInfo};
 use crate::statement::{Scope, Setter, Settings, changed_identity, role_setting, unrecognized};
+use crate::temporary_objects::{ALIAS, TemporaryObjects};
 
 /// A session's state as of the beginning of a statement.
 #[derive(Clone)]
@@ -28,7 +30,9 @@ pub(crate) struct StatementContext {
     /// The session carries them out when the statement was planned, and when its next one begins.
     pub(crate) setting_requests: SettingRequests,
     pub(crate) sequences: Arc<SessionSequences>,
+    pub(crate) temporary: Arc<TemporaryObjects>,
     pub(crate) notifications: Arc<SessionNotifications>,
+    pub(crate) registered: RegisteredTables,
 }
 
 /// A request of a function to change a setting.
@@ -100,6 +104,7 @@ impl SessionCatalog {
         Ok(SequenceAccess {
             database: Arc::downgrade(&context.database),
             session: Arc::clone(&context.sequences),
+            temporary: Arc::clone(&context.temporary),
             role: context.identity().current,
             is_read_only: context.settings.modes().read_only,
             search_path: Arc::clone(&context.search_path),
@@ -124,7 +129,10 @@ impl CatalogLookup {
     /// The relation of this name; without a namespace, the first one on the search path.
     pub(super) fn relation_named(&self, namespace: Option<&str>, name: &str) -> Option<&Relation> {
         match namespace {
-            Some(namespace) => self.objects.relation_named(namespace, name),
+            Some(namespace) => {
+                let own = self.catalog.temporary().filter(|_| namespace == ALIAS);
+                self.objects.relation_named(own.unwrap_or(namespace), name)
+            }
             None => {
                 let mut path = self.search_path().of_relation(name);
                 path.find_map(|namespace| self.objects.relation_named(namespace, name))
@@ -250,7 +258,7 @@ impl CatalogLookup {
 
     /// The present state of a table; `None` if it is not published yet.
     pub(super) fn state_of(&self, id: TableId) -> Option<Arc<TableState>> {
-        self.statement_context.database.engine.snapshot().table(id).cloned()
+        self.statement_context.database.engine_of(id).snapshot().table(id).cloned()
     }
 
     /// Current number of rows of a table.
@@ -272,8 +280,12 @@ impl CatalogLookup {
     }
 
     pub(super) fn bytes_of_all(&self) -> i64 {
-        let snapshot = self.statement_context.database.engine.snapshot();
-        count(snapshot.tables().map(|(_, state)| state.memory_bytes()).sum())
+        let engines = self.statement_context.database.engines();
+        let bytes = engines.map(|engine| {
+            let snapshot = engine.snapshot();
+            snapshot.tables().map(|(_, state)| state.memory_bytes()).sum::<usize>()
+        });
+        count(bytes.sum())
     }
 }
 

@@ -62,7 +62,7 @@ mod tests {
 
     fn key(number: usize) -> Key {
         let sql: Arc<str> = format!("SELECT {number}").into();
-        Key::new(&sql, &[], RoleId::BOOTSTRAP, None, None).unwrap()
+        Key::new(&sql, &[], RoleId::BOOTSTRAP, None, None, None).unwrap()
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub(crate) struct Key {
     role: RoleId,
     /// The setting `search_path`; `None` for the initial one.
     search_path: Option<Arc<str>>,
+    /// The namespace of the session's temporary objects, which the statement may name.
+    temporary: Option<Arc<str>>,
     /// Constants were folded in this style.
     style: Option<Arc<SessionStyle>>,
 }
@@ -65,11 +67,13 @@ impl Key {
         parameters: &[FieldRef],
         role: RoleId,
         search_path: Option<&Arc<str>>,
+        temporary: Option<&Arc<str>>,
         style: Option<&Arc<SessionStyle>>,
     ) -> Option<Key> {
         let (search_path, style) = (search_path.cloned(), style.cloned());
+        let (temporary, parameters) = (temporary.cloned(), parameters.into());
         let sql = (sql.len() <= TEXT_MAX).then(|| Arc::clone(sql))?;
-        Some(Key { sql, parameters: parameters.into(), role, search_path, style })
+        Some(Key { sql, parameters, role, search_path, temporary, style })
     }
 }
 

@@ -28,6 +28,7 @@ impl OutsideSessions {
         SequenceAccess {
             database: Weak::clone(&self.database),
             session: Arc::new(SessionSequences::default()),
+            temporary: Arc::default(),
             role: self.role,
             is_read_only: false,
             search_path: SearchPath::current(),

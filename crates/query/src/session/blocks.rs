@@ -121,7 +121,7 @@ impl Session {
     }
 
     pub(super) fn open_block(&mut self, modes: Modes, atomic_scope: AtomicScope) {
-        let transaction = Transaction::new(self.database.shared.engine.snapshot());
+        let transaction = Transaction::new(self.snapshot());
         self.block = Some(Block {
             transaction: Some(transaction),
             savepoints: Vec::new(),
@@ -169,7 +169,7 @@ impl Session {
             return Ok(());
         }
         if self.settings.modes().is_read_committed() && self.can_lock_rows() {
-            transaction.rebase(&self.database.shared.engine.snapshot())?;
+            transaction.rebase(&self.snapshot())?;
         }
         let check = || check_cancelled().map_err(|error| from_datafusion(error, ""));
         transaction.check_removed_keys(0, ConstraintTime::Commit, &check)

@@ -71,9 +71,15 @@ impl Session {
         }
     }
 
+    /// `None` if the session's queries get no cached plans: those are shared with sessions that
+    /// have other registered tables.
     fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
+        if !self.registered.is_empty() {
+            return None;
+        }
         let (settings, role) = (&self.settings, self.settings.identity.current);
-        Key::new(sql, parameters, role, settings.search_path(), settings.style())
+        let (path, temporary) = (settings.search_path(), self.temporary.namespace());
+        Key::new(sql, parameters, role, path, temporary, settings.style())
     }
 
     async fn run_kept(
@@ -194,7 +200,7 @@ impl Session {
     pub(super) fn visibility(&mut self) -> Option<Transaction> {
         match &mut self.block {
             Some(block) => Some(block.transaction.as_mut()?.share()),
-            None => Some(Transaction::new(self.database.shared.engine.snapshot())),
+            None => Some(Transaction::new(self.snapshot())),
         }
     }
 }

@@ -16,7 +16,7 @@ impl Session {
     pub(super) async fn run_locks(&mut self, parsed: Parsed, sql: &str) -> Result<Outcome> {
         let transaction = match &mut self.block {
             Some(block) => block.transaction.take().ok_or_else(in_failed_block)?,
-            None => Transaction::new(self.database.shared.engine.snapshot()),
+            None => Transaction::new(self.snapshot()),
         };
         let work: Work<_> = Box::new(move |execution| {
             Box::pin(async move { locks::read(execution, &parsed.statement).await })
@@ -30,9 +30,10 @@ impl Session {
         let timeout = self.settings.time("lock_timeout");
         let outcome = self.cancels.run(self.locks.run(wanted, timeout)).await?;
         drop(own);
+        let now = self.snapshot();
         if let Some(block) = &mut self.block {
             block.transaction = Some(transaction);
-            block.catch_up(Transaction::new(self.database.shared.engine.snapshot()));
+            block.catch_up(Transaction::new(now));
         }
         Ok(outcome)
     }

@@ -23,6 +23,7 @@ use crate::catalog::{SearchPath, SettingRequests, StatementContext};
 use crate::database::Database;
 use crate::planner::Planner;
 use crate::statement::{Execution, Scope, Settings, plan_text};
+use crate::temporary_objects::TemporaryObjects;
 
 /// Freeing the syntax tree of a text from this length on, in bytes, takes a millisecond or more.
 const FREED_ELSEWHERE_BYTES: usize = 64 << 10;
@@ -46,6 +47,7 @@ struct SessionParts {
     in_block: bool,
     has_looked: bool,
     search_path: Arc<SearchPath>,
+    temporary: Arc<TemporaryObjects>,
     cancels: Cancels,
 }
 
@@ -68,6 +70,7 @@ impl SessionParts {
                 sql: &self.sql,
                 in_block: self.in_block,
                 has_looked: self.has_looked,
+                temporary: &self.temporary,
                 goes_ahead: !self.in_block,
             };
             let work = self.cancels.heard_by(work(&mut execution));
@@ -168,7 +171,7 @@ impl Session {
         if requests.is_empty() {
             return Ok(());
         }
-        let snapshot = self.database.shared.engine.snapshot();
+        let snapshot = self.snapshot();
         for request in requests {
             if request.scope == Scope::Session || self.block.is_some() {
                 request.apply(&mut self.settings, snapshot.catalog())?;
@@ -192,7 +195,7 @@ impl Session {
             let _timer = self.statement_timer();
             let sql = format!("EXPLAIN {sql}");
             let parsed = self.parsed(&sql).await?;
-            let transaction = Transaction::new(self.database.shared.engine.snapshot());
+            let transaction = Transaction::new(self.snapshot());
             let work: Work<String> = Box::new(move |execution| {
                 Box::pin(async move { plan_text(execution, &parsed.statement, bytes_max).await })
             });
@@ -214,7 +217,9 @@ impl Session {
             facts: Arc::clone(&self.facts),
             setting_requests: Arc::clone(&self.setting_requests),
             sequences: Arc::clone(&self.sequences),
+            temporary: Arc::clone(&self.temporary),
             notifications: Arc::clone(&self.notifications),
+            registered: self.registered.clone(),
         };
         planner.names.show(transaction, statement_context);
         let mut state = self.gathering_in(&planner);
@@ -235,6 +240,7 @@ impl Session {
             in_block: self.block.is_some(),
             has_looked: self.block.as_ref().is_some_and(|block| block.has_looked),
             search_path,
+            temporary: Arc::clone(&self.temporary),
             cancels: self.cancels.heard(),
         })
     }

@@ -60,7 +60,7 @@ impl Session {
         let found = self.cancels.run(lookups.find(search)).await?.all()?;
         // Workers follow the definitions of this node: if the table is unchanged here, it was
         // unchanged there.
-        let snapshot = self.database.shared.engine.snapshot();
+        let snapshot = self.snapshot();
         match point.is_about(snapshot.catalog()) {
             true => point.outcome_of_values(&found.values).map(Some),
             false => Ok(None),
@@ -130,7 +130,7 @@ impl Session {
         point: &Point,
         values: &[ScalarValue],
     ) -> Result<Option<(Outcome, Transaction)>> {
-        let mut transaction = Transaction::new(self.database.shared.engine.snapshot());
+        let mut transaction = Transaction::new(self.snapshot());
         if !point.is_permitted(transaction.catalog(), self.settings.identity.current) {
             return Ok(None);
         }

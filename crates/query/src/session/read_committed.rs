@@ -63,8 +63,9 @@ impl Session {
         if !self.is_read_committed() {
             return Ok(());
         }
+        let now = self.snapshot();
         match self.block.as_mut().and_then(|block| block.transaction.as_mut()) {
-            Some(transaction) => transaction.rebase(&self.database.shared.engine.snapshot()),
+            Some(transaction) => transaction.rebase(&now),
             None => Ok(()),
         }
     }
@@ -213,7 +214,9 @@ impl Session {
     /// Locks the rows that the block has changed since a savepoint.
     async fn lock_changes(&mut self, before: &Savepoint, wait: LockWait) -> Result<Next> {
         let mut transaction = self.take_transaction()?;
-        let tables = transaction.locks_since(before)?;
+        let mut tables = transaction.locks_since(before)?;
+        // No other session knows a temporary table.
+        tables.retain(|locks| !locks.table.is_temporary());
         let outcome = match tables.is_empty() || is_lockless() {
             true => None,
             false => Some(self.ask_for_locks(tables, wait).await?),
@@ -240,8 +243,10 @@ impl Session {
     async fn must_wait_for_duplicate(&mut self, error: &Error) -> Result<bool> {
         let found = self.duplicate.take();
         let found = found.filter(|_| error.state() == SqlState::UNIQUE_VIOLATION);
+        // No other transaction has locked a row of a temporary table.
+        let found = found.filter(|(table, _)| !table.is_temporary());
         let Some((table, row)) = found else { return Ok(false) };
-        let snapshot = self.database.shared.engine.snapshot();
+        let snapshot = self.snapshot();
         let Some(version) = snapshot.catalog().table(table).map(|entry| entry.version) else {
             return Ok(false);
         };

@@ -151,7 +151,7 @@ fn on_index(execution: &Execution<'_>, name: &ObjectName) -> Result<Commented> {
     let found = match name.0.len() {
         1 => {
             let path = crate::catalog::SearchPath::current();
-            path.named().iter().find_map(|namespace| holds(namespace))
+            path.all().find_map(holds)
         }
         _ => holds(&qualified.namespace),
     };

@@ -169,6 +169,10 @@ impl Held {
         if !cluster.holds(target.schema()) || rows.num_rows() == 0 {
             return Ok(holders);
         }
+        // Workers do not know a table that this transaction created, and have no rows of it.
+        if execution.names.with(|t| Ok(t.snapshot().table(target.id()).is_none()))? {
+            return Ok(holders);
+        }
         let (truncated, hidden) = execution.names.with(|t| Ok(t.killed_elsewhere(target.id())))?;
         let search = KeySearch {
             table: Arc::clone(target.schema()),
@@ -322,7 +326,7 @@ pub(super) async fn reject_held_elsewhere(
     target: &Target,
     rows: &RecordBatch,
 ) -> Result<()> {
-    if !execution.names.cluster().is_present() {
+    if !execution.names.cluster().holds(target.schema()) {
         return Ok(());
     }
     let state = execution.names.with(|t| t.state(target.id()))?;

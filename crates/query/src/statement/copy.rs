@@ -218,7 +218,8 @@ async fn from_files(
     let progress = Arc::clone(&execution.database.shared.progress);
     let what = format!("loading {}", target.schema().name);
     progress.begin(&what, Some(reader.bytes()), ProgressUnit::Bytes);
-    let goes_ahead = execution.goes_ahead && execution.database.shared.cluster().is_present();
+    let cluster = execution.database.shared.cluster();
+    let goes_ahead = execution.goes_ahead && cluster.holds(target.schema());
     let ahead = goes_ahead.then(|| {
         let schema = Arc::clone(target.schema());
         Loader::new(execution.database.clone(), schema).going_ahead()

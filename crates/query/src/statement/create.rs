@@ -10,11 +10,14 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
-    CreateTable, CreateView, Ident, ObjectNamePart, Query, SchemaName, SetExpr, Value, Visit,
-    Visitor, visit_relations_mut,
+    CreateTable, CreateView, Ident, ObjectNamePart, OnCommit as Written, Query, SchemaName,
+    SetExpr, Value, Visit, Visitor, visit_relations_mut,
 };
 use futures::StreamExt;
-use thalweg_txn::{Catalog, CatalogChange, ExternalTable, Object, Referenced, View, name_taken};
+use thalweg_txn::{
+    Catalog, CatalogChange, ExternalTable, Object, Referenced, View, ViewBinding,
+    is_temporary_namespace, name_taken,
+};
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableSchema};
 use thalweg_values::types::{display_name, from_field};
 
@@ -26,6 +29,8 @@ use crate::loader::Loader;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::privileges;
+use crate::sequences::names_temporary;
+use crate::temporary_objects::{OnCommit, shown_namespace};
 
 use definition::Definition;
 pub(super) use definition::{
@@ -36,8 +41,12 @@ pub(super) use foreign_key::add_foreign_key;
 /// Maximum number of columns of a table, as in PostgreSQL.
 const COLUMNS_MAX: usize = 1_600;
 
+/// Names of users' schemas do not begin with this, as in PostgreSQL.
+const RESERVED_PREFIX: &str = "pg_";
+
 pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -> Result<Outcome> {
-    let name = QualifiedName::to_create(&create.name)?;
+    let name = QualifiedName::to_create(execution, &create.name, create.temporary)?;
+    let on_commit = on_commit(create, &name)?;
     let catalog = execution.names.catalog();
     if let Some(object) = catalog.object(&name.namespace, &name.name) {
         if create.if_not_exists {
@@ -54,17 +63,44 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
         }
     }
     definition::reject_unsupported(create)?;
-    match &create.query {
-        Some(query) => table_as(execution, create, &name, query).await,
+    let mut outcome = match &create.query {
+        Some(query) => table_as(execution, create, &name, query).await?,
         None => {
             let mut definition = Definition::of(create, execution)?;
             let notices = definition.take_notices();
             let schema = definition.build(&name, execution)?;
             privileges::create(execution.names, CatalogChange::CreateTable { schema })?;
             let outcome = Outcome::command("CREATE TABLE");
-            Ok(notices.into_iter().fold(outcome, Outcome::with_notice))
+            notices.into_iter().fold(outcome, Outcome::with_notice)
         }
+    };
+    if let (Some(action), Some(Object::Table(entry))) =
+        (on_commit, execution.names.catalog().object(&name.namespace, &name.name))
+    {
+        execution.temporary.at_commit(entry.schema.id, action);
     }
+    if create.temporary && create.global == Some(true) {
+        let warning = "GLOBAL is deprecated in temporary table creation";
+        outcome = outcome.with_warning(SqlState::WARNING, warning);
+    }
+    Ok(outcome)
+}
+
+/// What the end of a transaction does to the rows of the table; `None` if nothing.
+///
+/// # Errors
+/// 42P16 for a permanent table.
+fn on_commit(create: &CreateTable, name: &QualifiedName) -> Result<Option<OnCommit>> {
+    let Some(written) = &create.on_commit else { return Ok(None) };
+    if !is_temporary_namespace(&name.namespace) {
+        let message = "ON COMMIT can only be used on temporary tables";
+        return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+    }
+    Ok(match written {
+        Written::PreserveRows => None,
+        Written::DeleteRows => Some(OnCommit::DeleteRows),
+        Written::Drop => Some(OnCommit::Drop),
+    })
 }
 
 /// `SELECT … INTO name` as the equivalent `CREATE TABLE name AS`.
@@ -114,7 +150,11 @@ async fn table_as(
     let schema = definition.build(name, execution)?;
     privileges::create(execution.names, CatalogChange::CreateTable { schema })?;
 
-    let target = Target::find(&execution.names.catalog(), &create.name)?;
+    // The search path of the statement may lack a namespace that the statement has created.
+    let target = match name.find(&execution.names.catalog())? {
+        Object::Table(entry) => Target { entry: entry.clone() },
+        _ => return Err(Error::internal("the table was created just now")),
+    };
     let all: Vec<usize> = (0..target.schema().columns.len()).collect();
     let counters = execution.names.with(|t| Ok(t.state(target.id())?.identities().clone()))?;
     let shaper = Shaper::new(&execution.state, target.schema(), &all, counters)?;
@@ -163,7 +203,6 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
     if create.materialized {
         return Err(Error::unsupported("CREATE MATERIALIZED VIEW"));
     }
-    let name = QualifiedName::to_create(&create.name)?;
     let query = qualified(&execution.names.catalog(), &create.query).to_string();
     let columns: Vec<String> = create.columns.iter().map(|column| folded(&column.name)).collect();
     // An invalid view is refused now, not when it is used.
@@ -182,18 +221,21 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));
         }
     }
+    let mut binding = binding(execution, create, &query).await?;
+    let becomes_temporary = !create.temporary && binding.is_temporary();
+    let is_temporary = create.temporary || becomes_temporary;
+    let name = QualifiedName::to_create(execution, &create.name, is_temporary)?;
     let catalog = execution.names.catalog();
     let existing = catalog.object(&name.namespace, &name.name);
     if existing.is_some() && create.if_not_exists {
         let notice = format!("relation \"{}\" already exists, skipping", name.name);
         return Ok(Outcome::command("CREATE VIEW").with_notice(notice));
     }
-    let mut number = catalog.next_view_number();
     match existing {
         Some(Object::View(view)) if create.or_replace => {
             let new = execution.translate(plan::schema(&execution.state, &planned).await)?;
             keeps_columns(execution, &name, &names, &new).await?;
-            number = view.binding.as_ref().map_or(number, |binding| binding.number);
+            binding.number = view.binding.as_ref().map_or(binding.number, |view| view.number);
             // Views over this one keep the columns that it has had.
             bind_views(execution).await?;
         }
@@ -203,25 +245,41 @@ pub(super) async fn view(execution: &mut Execution<'_>, create: &CreateView) -> 
         }
         Some(_) | None => {}
     }
-    let owner = execution.names.identity().current;
-    let bound = Box::pin(bind(&execution.state, &name.name, &query, owner, number)).await;
-    let binding = Some(Arc::new(execution.translate(bound)?.binding));
+    let outcome = Outcome::command("CREATE VIEW");
+    let outcome = match becomes_temporary {
+        true => outcome.with_notice(format!("view \"{}\" will be a temporary view", name.name)),
+        false => outcome,
+    };
     let change = CatalogChange::Define {
         namespace: name.namespace,
         name: name.name,
-        object: Object::View(View { query, columns: names, binding }),
+        object: Object::View(View { query, columns: names, binding: Some(Arc::new(binding)) }),
         replace: create.or_replace,
     };
     privileges::create(execution.names, change)?;
-    Ok(Outcome::command("CREATE VIEW"))
+    Ok(outcome)
 }
 
-/// A view's query, with the namespaces that its unqualified names find now. On the initial path the
-/// query stays as it is, because views are read with that path.
+/// The meaning of the names in a new view's query.
+async fn binding(
+    execution: &Execution<'_>,
+    create: &CreateView,
+    query: &str,
+) -> Result<ViewBinding> {
+    let name = QualifiedName::of(&create.name)?.name;
+    let owner = execution.names.identity().current;
+    let number = execution.names.catalog().next_view_number();
+    let bound = Box::pin(bind(&execution.state, &name, query, owner, number)).await;
+    Ok(execution.translate(bound)?.binding)
+}
+
+/// A view's query, with the namespaces that its unqualified names find now. On the initial path
+/// only names of temporary objects change, because views are read with that path.
 fn qualified(catalog: &Catalog, query: &Query) -> Query {
     let mut query = query.clone();
     let path = SearchPath::current();
-    if path.is_initial() {
+    let is_initial = path.is_initial();
+    if is_initial && catalog.temporary().is_none() {
         return query;
     }
     let mut ctes = CteNames::default();
@@ -231,8 +289,9 @@ fn qualified(catalog: &Catalog, query: &Query) -> Query {
             && let Some(ident) = part.as_ident().map(folded)
             && !ctes.0.contains(&ident)
             && let Some(namespace) = path.holder(catalog, &ident)
+            && (!is_initial || is_temporary_namespace(namespace))
         {
-            let namespace = Ident::with_quote('"', namespace);
+            let namespace = Ident::with_quote('"', shown_namespace(namespace));
             name.0.insert(0, ObjectNamePart::Identifier(namespace));
         }
         ControlFlow::<()>::Continue(())
@@ -263,6 +322,11 @@ pub(super) fn namespace(
         return Err(Error::unsupported("CREATE SCHEMA ... AUTHORIZATION"));
     };
     let name = QualifiedName::of(name)?.name;
+    if name.starts_with(RESERVED_PREFIX) {
+        let message = format!("unacceptable schema name \"{name}\"");
+        let detail = "The prefix \"pg_\" is reserved for system schemas.";
+        return Err(Error::new(SqlState::RESERVED_NAME, message).with_detail(detail));
+    }
     if if_not_exists && execution.names.catalog().has_namespace(&name) {
         let notice = format!("schema \"{name}\" already exists, skipping");
         return Ok(Outcome::command("CREATE SCHEMA").with_notice(notice));
@@ -275,7 +339,7 @@ pub(super) async fn external_table(
     execution: &mut Execution<'_>,
     create: &CreateExternalTable,
 ) -> Result<Outcome> {
-    let name = QualifiedName::to_create(&create.name)?;
+    let name = QualifiedName::to_create(execution, &create.name, false)?;
     let exists = execution.names.catalog().object(&name.namespace, &name.name).is_some();
     if exists && create.if_not_exists {
         let notice = format!("relation \"{}\" already exists, skipping", name.name);
@@ -327,6 +391,10 @@ pub(super) fn check_names(schema: &TableSchema) -> Result<()> {
         return Err(Error::new(SqlState::TOO_MANY_COLUMNS, message));
     }
     for (place, column) in schema.columns.iter().enumerate() {
+        if !schema.id.is_temporary() && column.default.as_deref().is_some_and(names_temporary) {
+            let message = "a default of a permanent table cannot use a temporary sequence";
+            return Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message));
+        }
         if schema.columns[..place].iter().any(|other| other.name == column.name) {
             let message = format!("column \"{}\" specified more than once", column.name);
             return Err(Error::new(SqlState::DUPLICATE_COLUMN, message));

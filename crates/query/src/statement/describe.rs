@@ -1,26 +1,28 @@
 //! Describes a statement without running it: the types of its parameters and the columns of its
 //! result.
 
-mod alternatives;
+mod operands;
+mod parameter_type;
 mod syntactic_types;
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field, SchemaRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan};
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, BinaryOperator, Expr, Ident, Insert, ObjectName,
-    OnConflictAction, OnInsert, Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins,
-    Update, UpdateTableFromKind, Visit, VisitMut, VisitorMut,
+    Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
+    Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins, Update,
+    UpdateTableFromKind, Visit, VisitMut,
 };
-use thalweg_types::{DataType, Result};
+use thalweg_types::{DataType, Error, Result};
 use thalweg_values::system_types::SystemType;
 use thalweg_values::types::{NUMERIC_DEFAULT, arrow_field, from_field};
 
-use self::alternatives::Alternatives;
+use self::operands::Operands;
 use self::syntactic_types::SyntacticTypes;
 use super::delete::target_table;
 use super::insert::is_default;
@@ -91,34 +93,82 @@ fn widened(field: Field) -> Field {
     }
 }
 
+/// Rounds in which the types found so far determine those of further parameters.
+const ROUNDS_MAX: usize = 4;
+
 async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field>]) -> Result<()> {
     let Tree::Statement(statement) = tree else { return Ok(()) };
     let _ = statement.visit(&mut SyntacticTypes { types });
     let questions = questions(execution, statement, types)?;
-    for mut question in questions {
-        if types.iter().all(Option::is_some) {
-            break;
+    let state = inferring(&execution.state)?;
+    for _ in 0..ROUNDS_MAX {
+        let known = types.iter().flatten().count();
+        for question in &questions {
+            infer_from(&state, question, types).await?;
         }
-        // `x = ANY ($1)` is planned as `x = $1`: the parameter is an array of that type.
-        let mut arrays = Arrays::default();
-        let _ = VisitMut::visit(&mut question, &mut arrays);
-        let _ = VisitMut::visit(&mut question, &mut Alternatives);
-        bind_in(&mut question, &nulls(types)?);
-        // A query that cannot be planned without types is planned with them later, and refused then
-        // if it is invalid.
-        let Ok(planned) = plan::query(&execution.state, question).await else { continue };
-        for (number, found) in parameters_of(&planned.plan) {
-            let Some(place @ None) = types.get_mut(number - 1) else { continue };
-            let is_array = arrays.numbers.contains(&number);
-            *place = Some(if is_array { list_of(found) } else { found });
+        let found = types.iter().flatten().count();
+        if found == types.len() || found == known {
+            break;
         }
     }
     Ok(())
 }
 
-fn list_of(item: Field) -> Field {
-    let item = item.with_name(Field::LIST_FIELD_DEFAULT_NAME);
-    Field::new("", ArrowType::List(Arc::new(item)), true)
+/// The state that plans queries in which [`parameter_type`] stands for operators.
+fn inferring(state: &SessionState) -> Result<SessionState> {
+    let mut state = state.clone();
+    state.register_udf(Arc::new(parameter_type::udf())).map_err(|error| {
+        Error::internal("the function for types of parameters cannot be registered")
+            .with_source(error)
+    })?;
+    Ok(state)
+}
+
+/// Records the types of parameters that a query determines.
+async fn infer_from(
+    state: &SessionState,
+    question: &Query,
+    types: &mut [Option<Field>],
+) -> Result<()> {
+    if types.iter().all(Option::is_some) {
+        return Ok(());
+    }
+    let mut question = question.clone();
+    bind_in(&mut question, &nulls(types)?);
+    let mut operands = Operands::default();
+    let _ = VisitMut::visit(&mut question, &mut operands);
+    let mut asked = vec![question];
+    asked.extend(
+        operands
+            .of_tables
+            .into_iter()
+            .map(|call| ast_tools::select(vec![SelectItem::UnnamedExpr(call)], Vec::new(), None)),
+    );
+    for query in asked {
+        // A query that cannot be planned without types is planned with texts for all of them; one
+        // that is invalid is refused later.
+        let planned = match plan::query(state, query.clone()).await {
+            Ok(planned) => planned,
+            Err(_) => match plan::query(state, with_texts(query, types)?).await {
+                Ok(planned) => planned,
+                Err(_) => continue,
+            },
+        };
+        let found = parameter_type::parameters_of(&planned.plan);
+        for (number, found) in found.into_iter().chain(parameters_of(&planned.plan)) {
+            if let Some(place @ None) = types.get_mut(number - 1) {
+                *place = Some(found);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The query with texts for its parameters.
+fn with_texts(mut query: Query, types: &[Option<Field>]) -> Result<Query> {
+    let text = literal(None, &field_of(&DataType::Text { max_chars: None }))?;
+    bind_in(&mut query, &vec![Some(text); types.len()]);
+    Ok(query)
 }
 
 /// A typed NULL for each parameter whose type is known.
@@ -135,32 +185,6 @@ fn note(types: &mut [Option<Field>], expr: &Expr, found: impl FnOnce() -> Option
     let at = placeholder(expr).and_then(|name| number(name).ok());
     if let Some(place @ None) = at.and_then(|at| types.get_mut(at - 1)) {
         *place = found();
-    }
-}
-
-/// Rewrites comparisons with `ANY` and `ALL` of a parameter, and remembers the parameters.
-#[derive(Default)]
-struct Arrays {
-    numbers: Vec<usize>,
-}
-
-impl VisitorMut for Arrays {
-    type Break = ();
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let (Expr::AnyOp { left, right, .. } | Expr::AllOp { left, right, .. }) = expr else {
-            return ControlFlow::Continue(());
-        };
-        let inner = match right.as_ref() {
-            Expr::Nested(inner) => inner.as_ref(),
-            other => other,
-        };
-        if let Some(number) = placeholder(inner).and_then(|name| number(name).ok()) {
-            self.numbers.push(number);
-            let (left, right) = (left.clone(), Box::new(inner.clone()));
-            *expr = Expr::BinaryOp { left, op: BinaryOperator::Eq, right };
-        }
-        ControlFlow::Continue(())
     }
 }
 
@@ -223,7 +247,9 @@ fn questions(
             let table = target_table(delete)?;
             let mut from = vec![table.clone()];
             from.extend(delete.using.iter().flatten().cloned());
-            Ok(vec![ast_tools::select(vec![one()?], from, delete.selection.clone())])
+            let mut items = vec![one()?];
+            items.extend(delete.returning.iter().flatten().cloned());
+            Ok(vec![ast_tools::select(items, from, delete.selection.clone())])
         }
         Statement::Explain { statement, .. } => questions(execution, statement, types),
         Statement::CreateTable(table) => Ok(table.query.as_deref().cloned().into_iter().collect()),
@@ -283,8 +309,41 @@ fn of_insert(
         && let OnConflictAction::DoUpdate(update) = &on.action
     {
         note_assignments(&target, &update.assignments, types);
+        let tables = ["excluded"].map(Ident::new).into_iter().chain([alias_of(insert, &target)]);
+        let tables = tables.map(|alias| of_target(&target, alias)).collect();
+        let items = assigned(&update.assignments)?;
+        found.push(ast_tools::select(items, tables, update.selection.clone()));
+    }
+    if let Some(items) = &insert.returning {
+        let table = of_target(&target, alias_of(insert, &target));
+        found.push(ast_tools::select(items.clone(), vec![table], None));
     }
     Ok(found)
+}
+
+/// The name of an insert's table in its other clauses.
+fn alias_of(insert: &Insert, target: &Target) -> Ident {
+    let named = || Ident::with_quote('"', target.schema().name.as_str());
+    insert.table_alias.as_ref().map_or_else(named, |alias| alias.alias.clone())
+}
+
+fn of_target(target: &Target, alias: Ident) -> TableWithJoins {
+    let schema = target.schema();
+    ast_tools::table(crate::catalog::DATABASE, &schema.namespace, &schema.name, alias)
+}
+
+/// The values of assignments as the items of a query.
+fn assigned(assignments: &[Assignment]) -> Result<Vec<SelectItem>> {
+    let mut items = vec![one()?];
+    for assignment in assignments {
+        let values = match &assignment.value {
+            Expr::Tuple(values) => values.as_slice(),
+            value => std::slice::from_ref(value),
+        };
+        let values = values.iter().filter(|value| !is_default(value));
+        items.extend(values.cloned().map(SelectItem::UnnamedExpr));
+    }
+    Ok(items)
 }
 
 fn of_update(
@@ -300,12 +359,8 @@ fn of_update(
     {
         from.extend(tables.iter().cloned());
     }
-    let mut items = vec![one()?];
-    for assignment in &update.assignments {
-        if !is_default(&assignment.value) && !matches!(assignment.value, Expr::Tuple(_)) {
-            items.push(SelectItem::UnnamedExpr(assignment.value.clone()));
-        }
-    }
+    let mut items = assigned(&update.assignments)?;
+    items.extend(update.returning.iter().flatten().cloned());
     Ok(vec![ast_tools::select(items, from, update.selection.clone())])
 }
 
@@ -395,10 +450,11 @@ pub(super) async fn returned(
         _ => return Ok(None),
     };
     let Some(items) = items else { return Ok(None) };
-    let schema = target.schema();
-    let alias = alias.unwrap_or_else(|| Ident::with_quote('"', schema.name.as_str()));
-    let from = ast_tools::table(crate::catalog::DATABASE, &schema.namespace, &schema.name, alias);
-    let query = ast_tools::select(items.clone(), vec![from], None);
+    let alias = alias.unwrap_or_else(|| Ident::with_quote('"', target.schema().name.as_str()));
+    let query = ast_tools::select(items.clone(), vec![of_target(&target, alias)], None);
     let planned = execution.translate(plan::query(&execution.state, query).await)?;
     execution.translate(plan::schema(&execution.state, &planned).await).map(Some)
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,7 +56,7 @@ impl Found {
         target: &Target,
         new: &[RecordBatch],
     ) -> Result<()> {
-        if !execution.names.catalog().is_referenced(target.id()) {
+        if !execution.names.with(|t| Ok(t.records_replaced(target.id())))? {
             return self.kill(execution, target).await;
         }
         let new = concat(target.schema(), new)?;

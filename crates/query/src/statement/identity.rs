@@ -20,6 +20,7 @@ use super::{Execution, Target, folded};
 use crate::outcome::Outcome;
 use crate::privileges;
 use crate::sequences::{default_of_sequence, identity_sequence};
+use crate::temporary_objects::new_id;
 
 /// Maximum length of an identifier, in bytes, as in PostgreSQL.
 const NAME_BYTES_MAX: usize = 63;
@@ -154,7 +155,7 @@ fn create(
             chosen
         }
     };
-    let id = execution.database.shared.engine.allocate_table_id();
+    let id = new_id(execution, &schema.namespace)?;
     let sequence = Sequence {
         id,
         options,

@@ -3,10 +3,10 @@
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Insert, OnInsert, Query, SelectItem, SetExpr, TableObject, Value, ValueWithSpan,
+    Expr, Ident, Insert, OnInsert, Query, SelectItem, SetExpr, TableObject, Value, ValueWithSpan,
 };
 use futures::StreamExt;
-use thalweg_dialect::parse::{Overriding, overriding};
+use thalweg_dialect::parse::{Overriding, conflict_predicate, overriding};
 use thalweg_store::arrow_schema;
 use thalweg_types::{Error, Identity, Result, SqlState};
 
@@ -36,6 +36,7 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
         Some(OnInsert::OnConflict(on)) => Some(Conflicts::of(&target, on)?),
         Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY UPDATE")),
     };
+    check_predicate(execution, insert, &target).await?;
     if conflicts.is_none() && insert.returning.is_none() && !execution.in_block {
         return bulk(execution, &target, source, shaper).await;
     }
@@ -58,6 +59,25 @@ pub(super) async fn run(execution: &mut Execution<'_>, insert: &Insert) -> Resul
         None => Ok(Outcome::done(tag)),
         Some(items) => returning(execution, &target, alias.as_ref(), rows, items, tag).await,
     }
+}
+
+/// Checks the predicate of a conflict target. Every unique index is without a predicate here, and
+/// serves for any.
+async fn check_predicate(
+    execution: &Execution<'_>,
+    insert: &Insert,
+    target: &Target,
+) -> Result<()> {
+    let Some(predicate) = conflict_predicate(insert) else { return Ok(()) };
+    let schema = target.schema();
+    let alias = Ident::with_quote('"', schema.name.as_str());
+    let table = ast_tools::table(crate::catalog::DATABASE, &schema.namespace, &schema.name, alias);
+    let query = ast_tools::select(
+        vec![SelectItem::UnnamedExpr(null())],
+        vec![table],
+        Some(predicate.clone()),
+    );
+    execution.translate(plan::query(&execution.state, query).await).map(drop)
 }
 
 /// The table that rows go into, and the columns that the statement names.
@@ -200,7 +220,9 @@ pub(super) fn is_default(value: &Expr) -> bool {
 fn default_of(execution: &Execution<'_>, target: &Target, position: usize) -> Result<Expr> {
     let column = &target.schema().columns[position];
     if identity_sequence(column).is_some() {
-        execution.names.cluster().definitions.may_number()?;
+        if !target.id().is_temporary() {
+            execution.names.cluster().definitions.may_number()?;
+        }
         let numbers = number_of_default(&execution.state, column)?;
         let numbers = numbers.ok_or_else(|| Error::internal("an identity column has numbers"))?;
         return ast_tools::expression(&numbers.take(1)?.value(0).to_string());

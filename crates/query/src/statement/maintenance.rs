@@ -166,7 +166,7 @@ fn check_reindexed_index(execution: &Execution<'_>, name: &ObjectName) -> Result
     // The path finds relations and no indexes, which are searched for in all of its schemas.
     let path = crate::catalog::SearchPath::current();
     let is_searched = |namespace: &str| match name.0.len() {
-        1 => path.named().iter().any(|searched| searched == namespace),
+        1 => path.all().any(|searched| searched == namespace),
         _ => wanted.namespace == namespace,
     };
     let found = catalog.tables().find(|entry| {

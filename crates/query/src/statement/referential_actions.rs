@@ -8,12 +8,13 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array, UInt64Array, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options, take};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, Schema};
 use thalweg_execution::scan::ROW_ID;
 use thalweg_store::arrow_schema;
 use thalweg_txn::{ConstraintTime, Removed, Savepoint, TableEntry, find_children};
-use thalweg_types::{Error, ForeignKey, ReferentialAction, Result, RowId};
+use thalweg_types::{ColumnId, Error, ForeignKey, ReferentialAction, Result, RowId};
+use thalweg_values::types::column_field;
 
 use super::found_rows::replace;
 use super::{Execution, Shaper, Target};
@@ -165,17 +166,24 @@ async fn change(
         }
         Values::Null | Values::Given(_) => {
             let mut columns = rows.columns().to_vec();
-            for (place, position) in positions.iter().enumerate() {
-                let wanted = row.field(*position).data_type();
-                columns[*position] = match &values {
-                    Values::Given(given) => converted(&given[place], wanted)?,
-                    _ => new_null_array(wanted, ids.len()),
-                };
-            }
             let fields =
                 row.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-            let nullable = Arc::new(Schema::new(fields.collect::<Vec<Field>>()));
-            RecordBatch::try_new(nullable, columns).map_err(misfit)?
+            let mut fields: Vec<Field> = fields.collect();
+            let parents = parent_fields(execution, key)?;
+            for (place, position) in positions.iter().enumerate() {
+                match &values {
+                    // The values are assigned like those of an UPDATE, from the parent's type.
+                    Values::Given(given) => {
+                        columns[*position] = Arc::clone(&given[place]);
+                        fields[*position] = parents[place].clone();
+                    }
+                    _ => {
+                        columns[*position] =
+                            new_null_array(fields[*position].data_type(), ids.len())
+                    }
+                }
+            }
+            RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(misfit)?
         }
     };
     let mut fields = vec![Arc::new(Field::new(ROW_ID, DataType::UInt64, false))];
@@ -187,16 +195,16 @@ async fn change(
     replace(execution, &target, vec![batch]).await.map(drop)
 }
 
-/// The new key in the type of the column that refers to it.
-fn converted(values: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    if values.data_type() == wanted {
-        return Ok(Arc::clone(values));
-    }
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    cast_with_options(values, wanted, &options).map_err(|error| {
-        let message = "a new key is out of range for a column that refers to it";
-        Error::new(thalweg_types::SqlState::NUMERIC_OUT_OF_RANGE, message).with_source(error)
-    })
+/// The columns of the referenced table, in the order of a foreign key's columns.
+fn parent_fields(execution: &Execution<'_>, key: &ForeignKey) -> Result<Vec<Field>> {
+    let catalog = execution.names.catalog();
+    let missing = || Error::internal("a referenced table lacks a column");
+    let parent = &catalog.table(key.parent).ok_or_else(missing)?.schema;
+    let field = |id: &ColumnId| {
+        let column = &parent.columns[parent.position(*id).ok_or_else(missing)?];
+        Ok(column_field(column).with_nullable(true))
+    };
+    key.parent_columns.iter().map(field).collect()
 }
 
 fn misfit(error: arrow::error::ArrowError) -> Error {

@@ -26,6 +26,7 @@ use crate::catalog::SearchPath;
 use crate::outcome::Outcome;
 use crate::privileges;
 use crate::sequences::{OIDS, not_a_sequence, sequence_named};
+use crate::temporary_objects::{ALIAS, new_id};
 
 /// The clauses of a definition, at most one of each kind.
 #[derive(Default)]
@@ -200,13 +201,13 @@ fn number(written: &Expr) -> Result<i64> {
 
 pub(super) fn create(
     execution: &Execution<'_>,
-    name: &ObjectName,
+    (name, is_temporary): (&ObjectName, bool),
     if_not_exists: bool,
     (data_type, options): (Option<&SqlType>, &[Written]),
     owned_by: Option<&ObjectName>,
 ) -> Result<Outcome> {
     let outcome = Outcome::command("CREATE SEQUENCE");
-    let name = QualifiedName::to_create(name)?;
+    let name = QualifiedName::to_create(execution, name, is_temporary)?;
     let catalog = execution.names.catalog();
     if if_not_exists && catalog.object(&name.namespace, &name.name).is_some() {
         let notice = format!("relation \"{}\" already exists, skipping", name.name);
@@ -219,7 +220,7 @@ pub(super) fn create(
         _ => None,
     };
     let sequence = Sequence {
-        id: execution.database.shared.engine.allocate_table_id(),
+        id: new_id(execution, &name.namespace)?,
         options,
         owned_by,
         counter: Arc::new(SequenceCounter::new(position)),
@@ -316,9 +317,7 @@ fn alter_with(
         }
         [SequenceClause::SetSchema(new)] => {
             let namespace = folded(new);
-            if !catalog.has_namespace(&namespace) {
-                return Err(thalweg_txn::no_namespace(&namespace));
-            }
+            refuse_move(&catalog, &name.namespace, &namespace)?;
             execution.names.rights().on_namespace(&namespace, Privilege::Create)?;
             define(&QualifiedName { namespace, ..name }, sequence, true)
         }
@@ -337,6 +336,20 @@ fn alter_with(
     };
     execution.names.with(|t| t.change_catalog(change))?;
     Ok(outcome)
+}
+
+/// # Errors
+/// 3F000 if there is no such namespace; 0A000 if one of the two holds temporary objects.
+fn refuse_move(catalog: &Catalog, from: &str, to: &str) -> Result<()> {
+    let is_temporary = thalweg_txn::is_temporary_namespace;
+    if is_temporary(from) || is_temporary(to) || to == ALIAS {
+        let message = "cannot move objects into or out of temporary schemas";
+        return Err(Error::new(SqlState::FEATURE_NOT_SUPPORTED, message));
+    }
+    match catalog.has_namespace(to) {
+        true => Ok(()),
+        false => Err(thalweg_txn::no_namespace(to)),
+    }
 }
 
 pub(super) fn altered(

@@ -39,6 +39,7 @@ pub(crate) enum SessionCommand {
     Close(Option<String>),
     DiscardAll,
     DiscardSequences,
+    DiscardTemporary,
     Listen(String),
     /// One channel, or all.
     Unlisten(Option<String>),
@@ -107,9 +108,7 @@ pub(crate) fn of_session(parsed: &Parsed) -> Option<SessionCommand> {
         Statement::Discard { object_type: DiscardObject::SEQUENCES } => {
             SessionCommand::DiscardSequences
         }
-        Statement::Discard { object_type: DiscardObject::TEMP } => {
-            SessionCommand::Discard("DISCARD TEMP")
-        }
+        Statement::Discard { object_type: DiscardObject::TEMP } => SessionCommand::DiscardTemporary,
         _ => return None,
     })
 }

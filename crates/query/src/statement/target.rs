@@ -8,6 +8,7 @@ use thalweg_types::{Error, Result, SqlState, TableId, TableSchema};
 
 use super::{Execution, folded};
 use crate::catalog::{DATABASE, SearchPath};
+use crate::temporary_objects::{ALIAS, own_namespace};
 
 /// A name with its namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,19 +24,16 @@ impl QualifiedName {
             let ident = part.as_ident().ok_or_else(|| improper(name))?;
             parts.push(folded(ident));
         }
-        match parts.as_slice() {
-            [name] => {
-                let namespace = SearchPath::current().target().unwrap_or_default().to_owned();
-                Ok(QualifiedName { namespace, name: name.clone() })
-            }
-            [namespace, name] => {
-                Ok(QualifiedName { namespace: namespace.clone(), name: name.clone() })
-            }
+        let path = SearchPath::current();
+        let (namespace, name) = match parts.as_slice() {
+            [name] => (path.target().unwrap_or_default(), name),
+            [namespace, name] => (path.namespace(namespace), name),
             [database, namespace, name] if database == DATABASE => {
-                Ok(QualifiedName { namespace: namespace.clone(), name: name.clone() })
+                (path.namespace(namespace), name)
             }
-            _ => Err(improper(name)),
-        }
+            _ => return Err(improper(name)),
+        };
+        Ok(QualifiedName { namespace: namespace.to_owned(), name: name.clone() })
     }
 
     /// The name of an object that exists, or is missing: an unqualified name is looked up on the
@@ -51,12 +49,34 @@ impl QualifiedName {
         Ok(qualified)
     }
 
-    /// The name of an object to create.
+    /// The name of an object to create. The namespace of temporary objects is created if need be:
+    /// for a temporary object, and where `pg_temp` is named.
     ///
     /// # Errors
-    /// 3F000 if it has no namespace and the search path has none either.
-    pub(crate) fn to_create(name: &ObjectName) -> Result<QualifiedName> {
+    /// 3F000 if it has no namespace and the search path has none either; 42P16 if a temporary
+    /// object has the name of another namespace.
+    pub(crate) fn to_create(
+        execution: &Execution<'_>,
+        name: &ObjectName,
+        is_temporary: bool,
+    ) -> Result<QualifiedName> {
         let qualified = QualifiedName::of(name)?;
+        let is_unqualified = name.0.len() == 1;
+        let names_temporary = match is_unqualified {
+            true => is_temporary || SearchPath::current().creates_temporary(),
+            false => {
+                let catalog = execution.names.catalog();
+                qualified.namespace == ALIAS
+                    || catalog.temporary() == Some(qualified.namespace.as_str())
+            }
+        };
+        if names_temporary {
+            let namespace = own_namespace(execution)?;
+            return Ok(QualifiedName { namespace, ..qualified });
+        }
+        if is_temporary {
+            return Err(not_temporary());
+        }
         if qualified.namespace.is_empty() {
             let message = "no schema has been selected to create in";
             return Err(Error::new(SqlState::INVALID_SCHEMA_NAME, message));
@@ -130,6 +150,12 @@ impl Target {
                 .with_hint(format!("Its columns are {}.", names.join(", ")))
         })
     }
+}
+
+/// The error of a temporary object that is to have the name of another namespace.
+pub(super) fn not_temporary() -> Error {
+    let message = "cannot create temporary relation in non-temporary schema";
+    Error::new(SqlState::INVALID_TABLE_DEFINITION, message)
 }
 
 fn improper(name: &ObjectName) -> Error {

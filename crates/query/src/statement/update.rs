@@ -111,6 +111,7 @@ impl Assignments {
         let schema = target.schema();
         let key = schema.shard_key.and_then(|column| schema.position(column));
         let moves = key.is_some_and(|key| self.values[key].is_some());
+        let moves = moves && !schema.id.is_temporary();
         match moves {
             true => execution.names.cluster().only_without(
                 "changing the shard key of rows in a cluster",

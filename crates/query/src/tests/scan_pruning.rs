@@ -54,7 +54,7 @@ async fn cached_plan(
     let rows = outcome.rows.expect("a query gives rows");
     rows.try_collect::<Vec<_>>().await.unwrap();
     let (sql, parameters) = (prepared.sql(), prepared.parameters());
-    let key = Key::new(sql, parameters, RoleId::BOOTSTRAP, None, None).unwrap();
+    let key = Key::new(sql, parameters, RoleId::BOOTSTRAP, None, None, None).unwrap();
     let cached_plan = database.shared.plans.find(&key).expect("the statement is known");
     let transaction = Transaction::new(database.shared.engine.snapshot());
     cached_plan.take(transaction.catalog()).expect("its plan is there and not in use")

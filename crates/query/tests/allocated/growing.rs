@@ -178,7 +178,7 @@ pub const DEEP: [Form; 16] = [
 pub const TEXTS: [(Form, usize); 8] = [
     (|times| ";".repeat(times), 3_000_000),
     (|times| format!("VALUES {} (1, 2)", "(1, 2), ".repeat(times)), 100_000),
-    (|times| format!("SELECT {}1", "1,".repeat(times)), 200_000),
+    (|times| format!("SELECT {}1", "1,".repeat(times)), 300_000),
     (|times| format!("SELECT 1 WHERE 1 IN ({}1)", "1, ".repeat(times)), 300_000),
     (|times| "SELECT 1; ".repeat(times), 200_000),
     (|times| format!("SELECT 1 {}", " ".repeat(times)), 3_000_000),

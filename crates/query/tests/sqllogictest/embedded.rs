@@ -171,9 +171,12 @@ fn is_busy(session: &Session) -> bool {
         || session.user() != BOOTSTRAP_ROLE
 }
 
-/// True if a statement sets what only its session knows: settings, prepared statements, and the
-/// numbers that it took from sequences. Roles are looked at by themselves.
+/// True if a statement sets what only its session knows: settings, prepared statements, temporary
+/// tables, and the numbers that it took from sequences. Roles are looked at by themselves.
 fn makes_setting(sql: &str) -> bool {
+    if sql.to_lowercase().contains(" temp") {
+        return true;
+    }
     let words: Vec<String> = sql.split_whitespace().take(2).map(str::to_lowercase).collect();
     let takes_number = || SEQUENCE_CALLS.iter().any(|call| sql.to_lowercase().contains(call));
     match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {

@@ -22,7 +22,8 @@ pub(super) struct Tokens {
     order: VecDeque<Hash>,
 }
 
-type Hash = [u8; 32];
+/// A SHA-256 hash.
+pub(crate) type Hash = [u8; 32];
 
 struct Token {
     user: String,
@@ -95,9 +96,10 @@ impl Tokens {
     }
 }
 
-/// The hash of a token. Looking up by hash takes a time that reveals nothing about other tokens.
-fn hash_of(text: &str) -> Hash {
-    let hash = digest::digest(&digest::SHA256, text.as_bytes());
+/// The hash of a secret. Looking up by hash, and comparing hashes, takes a time that reveals nothing
+/// about other secrets.
+pub(crate) fn hash_of(secret: impl AsRef<[u8]>) -> Hash {
+    let hash = digest::digest(&digest::SHA256, secret.as_ref());
     hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 

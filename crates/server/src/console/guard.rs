@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use axum::http::HeaderMap;
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
-use ring::digest;
 use thalweg_types::{Error, Result, SqlState};
 
+use crate::auth::hash_of;
 use crate::origin_guard::keep_foreign_names_out;
 use crate::shared::Shared;
 
@@ -37,8 +37,7 @@ pub(super) fn from_own_page(shared: &Shared, head: &Parts, peer: SocketAddr) -> 
 pub(super) fn has_token(headers: &HeaderMap, token: &str) -> Result<()> {
     let given = headers.get(TOKEN).map(|given| given.as_bytes()).unwrap_or_default();
     // Hashes are compared, so that the time of a comparison tells nothing about the token.
-    let hash = |bytes: &[u8]| digest::digest(&digest::SHA256, bytes);
-    match hash(given).as_ref() == hash(token.as_bytes()).as_ref() {
+    match hash_of(given) == hash_of(token) {
         true => Ok(()),
         false => Err(foreign()),
     }

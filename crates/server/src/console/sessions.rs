@@ -8,10 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use ring::digest;
 use thalweg_execution::cancel::CancelHandle;
 
-use crate::auth::{CredentialFingerprint, secret};
+use crate::auth::{CredentialFingerprint, Hash, hash_of, secret};
 
 /// Maximum number of sessions. The one that was used longest ago is dropped first.
 const SESSIONS_MAX: usize = 1_000;
@@ -23,8 +22,6 @@ const RUNNING_MAX: usize = 16;
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(3600);
 /// A session ends after this time in any case, like a bearer token.
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-
-type Hash = [u8; 32];
 
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<Hash, Session>>);
@@ -146,13 +143,8 @@ fn drop_oldest(sessions: &mut HashMap<Hash, Session>, may_go: impl Fn(&Session) 
 /// The token that the page sends with each request of a session. It follows from the cookie, which
 /// scripts cannot read; the page gets it from the server.
 pub(super) fn token_of(secret: &str) -> String {
-    let bytes = hash_of(&format!("token of {secret}"));
+    let bytes = hash_of(format!("token of {secret}"));
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn hash_of(text: &str) -> Hash {
-    let hash = digest::digest(&digest::SHA256, text.as_bytes());
-    hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 
 #[cfg(test)]

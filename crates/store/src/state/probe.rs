@@ -1,6 +1,7 @@
 //! Finds the rows of a state by key.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 
 use arrow::array::{Array, ArrayRef, Scalar};
@@ -25,7 +26,10 @@ impl TableState {
         let probe = Probe { hashes: KeyHashes::new(columns), columns };
         let (mut found, open) = self.probe_indexes(key, &probe);
         if !open.is_empty() {
-            self.search(&self.schema.key_positions(key), &probe, &open, &mut found);
+            let positions = self.schema.key_positions(key);
+            let never = || Ok::<(), Infallible>(());
+            let Ok(()) =
+                self.search(&positions, &probe, &open, never, |id, row| found[row] = Some(id));
         }
         found
     }
@@ -51,32 +55,15 @@ impl TableState {
         check: impl Fn() -> Result<()>,
     ) -> Result<Vec<(RowId, usize)>> {
         let probe = Probe { hashes: KeyHashes::new(keys), columns: keys };
-        let wanted = (0..probe.hashes.hashes.len()).filter(|row| !probe.hashes.is_null(*row));
-        let wanted: Vec<usize> = wanted.collect();
-        let mut by_hash: HashMap<u32, Vec<usize>> = HashMap::new();
-        for &row in &wanted {
-            by_hash.entry(probe.hashes.hashes[row]).or_default().push(row);
-        }
-        let mut found = Vec::new();
-        for slot in &self.slots {
-            check()?;
-            let few = wanted.len() <= ZONE_KEYS_MAX;
-            if few && !wanted.iter().any(|row| may_contain(slot, positions, &probe, *row)) {
-                continue;
+        let wanted: Vec<usize> =
+            (0..probe.hashes.hashes.len()).filter(|row| !probe.hashes.is_null(*row)).collect();
+        let mut found: Vec<(RowId, usize)> = Vec::new();
+        self.search(positions, &probe, &wanted, check, |id, key| {
+            // Equal keys match a row one after the other; the first of them counts.
+            if found.last().is_none_or(|(last, _)| *last != id) {
+                found.push((id, key));
             }
-            let columns = slot.columns(positions);
-            let hashes = KeyHashes::new(&columns);
-            for (place, hash) in hashes.hashes.iter().enumerate() {
-                let Some(rows) = by_hash.get(hash) else { continue };
-                if slot.is_dead(place as u32) || hashes.is_null(place) {
-                    continue;
-                }
-                let is_same =
-                    |row: &&usize| same_key(keys, **row, |column| cell(&columns[column], place));
-                let matched = rows.iter().find(is_same);
-                found.extend(matched.map(|row| (RowId::new(slot.number, place as u32), *row)));
-            }
-        }
+        })?;
         Ok(found)
     }
 
@@ -187,19 +174,22 @@ impl TableState {
         (0..found.len()).filter(|row| !complete[*row]).collect()
     }
 
-    /// Scans all chunks for the `wanted` keys.
-    fn search(
+    /// Scans all chunks for the `wanted` keys. `check` runs before each chunk and may end the scan;
+    /// `matched` receives each live row with each key that it has.
+    fn search<E>(
         &self,
         positions: &[usize],
         probe: &Probe<'_>,
         wanted: &[usize],
-        found: &mut [Option<RowId>],
-    ) {
+        check: impl Fn() -> Result<(), E>,
+        mut matched: impl FnMut(RowId, usize),
+    ) -> Result<(), E> {
         let mut by_hash: HashMap<u32, Vec<usize>> = HashMap::new();
         for &row in wanted {
             by_hash.entry(probe.hashes.hashes[row]).or_default().push(row);
         }
         for slot in &self.slots {
+            check()?;
             let few = wanted.len() <= ZONE_KEYS_MAX;
             if few && !wanted.iter().any(|row| may_contain(slot, positions, probe, *row)) {
                 continue;
@@ -213,11 +203,12 @@ impl TableState {
                 }
                 for &row in rows {
                     if same_key(probe.columns, row, |column| cell(&columns[column], place)) {
-                        found[row] = Some(RowId::new(slot.number, place as u32));
+                        matched(RowId::new(slot.number, place as u32), row);
                     }
                 }
             }
         }
+        Ok(())
     }
 }
 

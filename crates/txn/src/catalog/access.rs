@@ -10,6 +10,7 @@ use thalweg_types::{Error, Result, SqlState};
 use super::DEFAULT_NAMESPACE;
 use super::privilege::{Privilege, Privileges};
 use super::roles::RoleId;
+use super::temporary::is_temporary_namespace;
 
 /// An object that privileges can be granted on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,6 +29,21 @@ impl Securable {
     #[must_use]
     pub fn relation(namespace: &str, name: &str) -> Securable {
         Securable::Relation { namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The namespace that the object is or lies in.
+    pub(super) fn namespace(&self) -> Option<&str> {
+        match self {
+            Securable::Database => None,
+            Securable::Namespace(namespace) | Securable::Relation { namespace, .. } => {
+                Some(namespace)
+            }
+        }
+    }
+
+    /// True for a temporary object, and for the namespace of temporary objects.
+    pub(super) fn is_temporary(&self) -> bool {
+        self.namespace().is_some_and(is_temporary_namespace)
     }
 
     /// The privileges that `ALL PRIVILEGES` on it grants.
@@ -89,6 +105,11 @@ impl AccessChange {
             | AccessChange::Grant { object, .. }
             | AccessChange::Revoke { object, .. } => object,
         }
+    }
+
+    /// True for a change of a temporary object.
+    pub(super) fn is_temporary(&self) -> bool {
+        self.object().is_temporary()
     }
 
     /// The roles that must exist for the change to be valid.
@@ -250,6 +271,16 @@ impl AccessLists {
         let object = change.object();
         let access = self.0.entry(object.clone()).or_insert_with(|| untouched(object).clone());
         access.change(change)
+    }
+
+    /// The lists of a namespace and of the objects in it.
+    pub(super) fn within(&self, namespace: &str) -> impl Iterator<Item = (&Securable, &Access)> {
+        self.0.iter().filter(move |(object, _)| object.namespace() == Some(namespace))
+    }
+
+    /// Adds lists of objects that have none yet.
+    pub(super) fn extend<'a>(&mut self, lists: impl Iterator<Item = (&'a Securable, &'a Access)>) {
+        self.0.extend(lists.map(|(object, access)| (object.clone(), access.clone())));
     }
 
     pub(super) fn rename(&mut self, from: &Securable, to: Securable) {

@@ -39,6 +39,9 @@ pub struct CommentChange {
     pub text: Option<String>,
 }
 
+/// An object and the comments on its parts.
+type CommentOfObject<'a> = (&'a CommentedObject, &'a BTreeMap<CommentPart, String>);
+
 type Stored = Vec<(CommentedObject, CommentPart, String)>;
 
 /// All comments of a catalog.
@@ -75,6 +78,19 @@ impl Comments {
         self.0.iter().flat_map(|(object, parts)| {
             parts.iter().map(move |(part, text)| (object, part, text.as_str()))
         })
+    }
+
+    /// The comments on objects of a namespace.
+    pub(super) fn within(&self, namespace: &str) -> impl Iterator<Item = CommentOfObject<'_>> {
+        self.0.iter().filter(move |(object, _)| match object {
+            CommentedObject::Object(object) => object.namespace() == Some(namespace),
+            CommentedObject::Role(_) => false,
+        })
+    }
+
+    /// Adds the comments on objects that have none yet.
+    pub(super) fn extend<'a>(&mut self, comments: impl Iterator<Item = CommentOfObject<'a>>) {
+        self.0.extend(comments.map(|(object, parts)| (object.clone(), parts.clone())));
     }
 
     pub(super) fn has(&self, object: &CommentedObject) -> bool {

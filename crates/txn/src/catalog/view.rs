@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use thalweg_types::{ColumnId, TableId};
 
+use super::temporary::is_temporary_namespace;
 use super::{Catalog, Object};
 
 /// A view: a named query without rows of its own.
@@ -69,6 +70,15 @@ impl ViewBinding {
         let is_called =
             |relation: &&BoundRelation| relation.namespace == namespace && relation.name == name;
         self.relations.iter().find(is_called)
+    }
+
+    /// True if the query reads a temporary object.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        self.relations.iter().any(|relation| match &relation.source {
+            BoundSource::Table(id) | BoundSource::Sequence(id) => id.is_temporary(),
+            BoundSource::Named { namespace, .. } => is_temporary_namespace(namespace),
+        })
     }
 
     /// True if the query reads the relation.

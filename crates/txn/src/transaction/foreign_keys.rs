@@ -17,7 +17,7 @@ use thalweg_types::{
 
 use super::{RowLock, Savepoint, Transaction};
 use crate::catalog::{InKeyOrder, table_is_gone};
-use crate::foreign_keys::{CancelCheck, Referring, find_children, still_referenced};
+use crate::foreign_keys::{CancelCheck, KeptKeys, Referring, find_children, still_referenced};
 use crate::row_locks::{KeyLocks, LOCKS_OF_TABLE_MAX, TableLocks};
 
 /// Rows of a table to which foreign keys refer, that were deleted, or replaced by rows with other
@@ -106,6 +106,36 @@ impl Transaction {
         Ok(())
     }
 
+    /// Records keys that replaced rows keep under constraints which are NOT VALID.
+    pub(super) fn note_kept(
+        &mut self,
+        id: TableId,
+        rows: &[RowId],
+        new: &RecordBatch,
+    ) -> Result<()> {
+        let catalog = Arc::clone(&self.changes.catalog);
+        let child = &catalog.table(id).ok_or_else(table_is_gone)?.schema;
+        for key in child.foreign_keys.iter().filter(|key| key.unvalidated) {
+            let positions: Vec<usize> =
+                key.columns.iter().filter_map(|column| child.position(*column)).collect();
+            let old = self.state(id)?.columns_at(rows, &positions)?;
+            let new: Vec<ArrayRef> =
+                positions.iter().map(|at| ArrayRef::clone(new.column(*at))).collect();
+            self.changes.kept_keys.extend(KeptKeys::of((child, key), &old, &new)?);
+        }
+        Ok(())
+    }
+
+    /// True if [`kill_replaced`](Self::kill_replaced) has something to record for a table.
+    #[must_use]
+    pub fn records_replaced(&self, id: TableId) -> bool {
+        let has_unvalidated =
+            |table: &TableSchema| table.foreign_keys.iter().any(|key| key.unvalidated);
+        let entry = self.changes.catalog.table(id);
+        self.changes.catalog.is_referenced(id)
+            || entry.is_some_and(|entry| has_unvalidated(&entry.schema))
+    }
+
     /// Number of entries of [`removed_from`](Self::removed_from) so far.
     #[must_use]
     pub fn removed_count(&self) -> usize {
@@ -150,7 +180,9 @@ impl Transaction {
                 }
                 let parent = self.state(referring.parent())?;
                 let holders = referring.holders(&parent);
-                if let Some(row) = referring.first_orphan(&holders) {
+                let first = before.map_or(0, |before| before.changes.kept_keys.len());
+                let kept = self.changes.kept_keys.iter_from(first);
+                if let Some(row) = referring.first_new_orphan(&holders, kept)? {
                     return Err(referring.error(row, &parent.schema().name));
                 }
             }

@@ -9,13 +9,13 @@ use thalweg_types::{Lsn, Result, RowId, TableId};
 
 use super::overlay::{NewChunk, Overlay};
 use super::{RowLock, Savepoint, Transaction};
-use crate::catalog::{altered_meanwhile, table_is_gone};
+use crate::catalog::{CatalogChange, altered_meanwhile, table_is_gone};
 use crate::published::Snapshot;
 use crate::row_locks::TableLocks;
 
 impl Transaction {
     /// Moves the transaction's changes to a newer snapshot. A transaction that has changed
-    /// definitions keeps its snapshot.
+    /// definitions of permanent objects keeps its snapshot.
     ///
     /// # Errors
     /// If another transaction has altered or dropped a table that this one has changed, or has
@@ -28,6 +28,10 @@ impl Transaction {
             return Ok(());
         }
         for (id, overlay) in &mut self.changes.tables {
+            // No other session knows a temporary table that this transaction has created or altered.
+            if self.changes.own.contains(id) {
+                continue;
+            }
             let entry = now.catalog().table(*id).ok_or_else(table_is_gone)?;
             if overlay.version != Some(entry.version) {
                 return Err(altered_meanwhile(&entry.schema.name));
@@ -39,15 +43,19 @@ impl Transaction {
             }
             overlay.rebase(now.table(*id).ok_or_else(table_is_gone)?)?;
         }
-        self.changes.catalog = Arc::clone(now.catalog());
+        let mut catalog = Arc::clone(now.catalog());
+        for change in self.changes.catalog_changes.iter() {
+            catalog = Arc::new(catalog.after(change, now.lsn().next())?);
+        }
+        self.changes.catalog = catalog;
         self.snapshot = now.clone();
         Ok(())
     }
 
-    /// True if the transaction has changed definitions.
+    /// True if the transaction has changed definitions of permanent objects.
     #[must_use]
     pub fn has_definitions(&self) -> bool {
-        !self.changes.catalog_changes.is_empty()
+        !self.changes.catalog_changes.iter().all(CatalogChange::is_temporary)
     }
 
     /// The locks that the changes since a savepoint need: on rows that were deleted, replaced or

@@ -8,7 +8,7 @@ use thalweg_types::{Error, Result};
 
 use super::absent;
 use super::select::joined;
-use crate::parse::overriding;
+use crate::parse::{conflict_predicate, overriding};
 
 pub(super) fn insert(insert: &Insert) -> Result<()> {
     let Insert {
@@ -39,6 +39,8 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         multi_table_when_clauses,
         multi_table_else_clause,
     } = insert;
+    let has_settings =
+        settings.is_some() && overriding(insert).is_none() && conflict_predicate(insert).is_none();
     absent([
         (or.is_some(), "INSERT OR"),
         (*ignore, "INSERT IGNORE"),
@@ -54,7 +56,7 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         (output.is_some(), "OUTPUT"),
         (priority.is_some(), "a priority of INSERT"),
         (insert_alias.is_some(), "an alias behind the rows of INSERT"),
-        (settings.is_some() && overriding(insert).is_none(), "SETTINGS"),
+        (has_settings, "SETTINGS"),
         (format_clause.is_some(), "FORMAT"),
         (multi_table_insert_type.is_some(), "INSERT ALL or FIRST"),
         (!multi_table_into_clauses.is_empty(), "INSERT into several tables"),

@@ -6,11 +6,12 @@ use thalweg_values::system_types::{Registered, SystemType};
 use super::define::{Answer, Call, Definition, Returns};
 use super::names::{self, format_type};
 use crate::catalog::definitions::{self, quoted};
-use crate::catalog::objects::{Constraint, KEY_CONSTRAINTS, Source};
+use crate::catalog::objects::{Constraint, KEY_CONSTRAINTS, Relation, Source};
 use crate::catalog::pg_catalog::Procedures;
 use crate::catalog::pg_catalog::procedures::Procedure;
 use crate::catalog::pg_catalog::rows::Value;
 use crate::catalog::view_definition;
+use crate::temporary_objects::shown_namespace;
 
 pub(super) fn functions() -> Vec<Definition> {
     let text =
@@ -130,8 +131,8 @@ fn serial_sequence(call: &Call<'_>) -> Result<Value> {
         }),
         _ => false,
     });
-    let name =
-        sequence.map(|found| format!("{}.{}", quoted(&found.namespace), quoted(&found.name)));
+    let namespace = |found: &Relation| quoted(shown_namespace(&found.namespace));
+    let name = sequence.map(|found| format!("{}.{}", namespace(found), quoted(&found.name)));
     Ok(name.into())
 }
 

@@ -5,6 +5,7 @@ use thalweg_values::system_types::SystemType;
 
 use super::define::{Answer, Call, Definition, Returns};
 use crate::catalog::pg_catalog::rows::Value;
+use crate::catalog::setting_order::SETTING_NOW;
 use crate::server_context::End;
 use crate::statement::{Scope, unrecognized};
 
@@ -31,7 +32,8 @@ pub(super) fn functions() -> Vec<Definition> {
             Ok(call.lookup.search_path().target().map(str::to_owned).into())
         }),
         define("current_setting", 1..=2, Returns::Text, current_setting),
-        define("set_config", 3..=3, Returns::Text, set_config).takes_null(),
+        define(SETTING_NOW, 1..=2, Returns::Text, current_setting).has_effect(),
+        define("set_config", 3..=3, Returns::Text, set_config).takes_null().has_effect(),
         define("pg_backend_pid", 0..=0, Returns::Integer, |call| {
             Ok(call.lookup.facts().process_id.into())
         }),
@@ -44,7 +46,11 @@ pub(super) fn functions() -> Vec<Definition> {
         })
         .alias("pg_conf_load_time"),
         define("pg_is_in_recovery", 0..=0, Returns::Flag, |_| Ok(false.into())),
-        define("pg_my_temp_schema", 0..=0, oid, |_| Ok(0.into())),
+        define("pg_my_temp_schema", 0..=0, oid, |call| {
+            let own = call.lookup.catalog.temporary();
+            let own = own.and_then(|own| call.lookup.objects.namespace(own));
+            Ok(own.unwrap_or_default().into())
+        }),
         define("pg_is_other_temp_schema", 1..=1, Returns::Flag, |_| Ok(false.into())),
         define("pg_encoding_to_char", 1..=1, name, |call| {
             Ok((if call.number(0) == Some(UTF8.0) { UTF8.1 } else { "" }).into())

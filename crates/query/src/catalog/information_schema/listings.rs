@@ -36,6 +36,7 @@ fn seen<'a>(
 pub(super) fn tables(objects: &Objects, visibility: &RoleVisibility<'_>, rows: &mut Rows) {
     for relation in seen(objects, visibility) {
         let kind = match relation.kind() {
+            "r" | "v" if relation.is_temporary() => "LOCAL TEMPORARY",
             "r" => "BASE TABLE",
             "v" => "VIEW",
             "f" => "FOREIGN",

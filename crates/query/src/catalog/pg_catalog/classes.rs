@@ -28,7 +28,7 @@ pub(super) fn classes(inputs: &Inputs<'_>, rows: &mut Rows) {
             ("relfilenode", relation.oid.into()),
             ("reltuples", shape.tuples),
             ("relhasindex", shape.has_index.into()),
-            ("relpersistence", "p".into()),
+            ("relpersistence", if relation.is_temporary() { "t" } else { "p" }.into()),
             ("relkind", relation.kind().into()),
             ("relacl", own_grants(relation)),
             ("relnatts", shape.columns.into()),

@@ -21,10 +21,10 @@ pub(in crate::catalog) struct BaseType {
     pub(in crate::catalog) oid: i64,
     pub(in crate::catalog) name: &'static str,
     pub(in crate::catalog) item: i64,
-    category: &'static str,
+    pub(in crate::catalog) category: &'static str,
     kind: &'static str,
-    preferred: bool,
-    array: i64,
+    pub(in crate::catalog) preferred: bool,
+    pub(in crate::catalog) array: i64,
     layout: Layout,
     functions: [i64; 7],
 }

@@ -23,6 +23,7 @@ use super::super::{Execution, Target, folded, storage_parameters, stored_moments
 use super::check_names;
 use super::foreign_key::{add_foreign_key, constraint_exists};
 use crate::statement::target::QualifiedName;
+use crate::temporary_objects::new_id;
 
 /// Columns and constraints by name, before ids are assigned.
 pub(in crate::statement) struct Definition {
@@ -40,9 +41,7 @@ pub(in crate::statement) struct Definition {
 }
 
 pub(super) fn reject_unsupported(create: &CreateTable) -> Result<()> {
-    let what = if create.temporary {
-        "CREATE TEMPORARY TABLE"
-    } else if create.inherits.is_some() {
+    let what = if create.inherits.is_some() {
         "INHERITS"
     } else if create.partition_by.is_some() || create.partition_of.is_some() {
         "PARTITION BY"
@@ -163,7 +162,7 @@ impl Definition {
         name: &QualifiedName,
         execution: &Execution<'_>,
     ) -> Result<TableSchema> {
-        let id = execution.database.shared.engine.allocate_table_id();
+        let id = new_id(execution, &name.namespace)?;
         let mut schema = TableSchema {
             id,
             namespace: name.namespace.clone(),

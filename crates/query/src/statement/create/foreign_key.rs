@@ -26,11 +26,14 @@ pub(in crate::statement) fn add_foreign_key(
     column: Option<&str>,
     constraint: &ForeignKeyConstraint,
 ) -> Result<()> {
-    execution.names.cluster().only_without(
-        "FOREIGN KEY in a cluster",
-        "Leave REFERENCES and FOREIGN KEY out: rows of two tables may lie on two workers.",
-    )?;
+    if !schema.id.is_temporary() {
+        execution.names.cluster().only_without(
+            "FOREIGN KEY in a cluster",
+            "Leave REFERENCES and FOREIGN KEY out: rows of two tables may lie on two workers.",
+        )?;
+    }
     let parent = parent_of(schema, execution, constraint)?;
+    check_persistence(schema, &parent)?;
     let names: Vec<String> = match column {
         Some(column) => vec![column.to_owned()],
         None => constraint.columns.iter().map(folded).collect(),
@@ -82,6 +85,17 @@ fn parent_of(
     let parent = parent.schema.as_ref();
     execution.names.rights().on_relation(&parent.namespace, &parent.name, Privilege::References)?;
     Ok(parent.clone())
+}
+
+/// # Errors
+/// 42P16 if one of the tables is temporary and the other is not.
+fn check_persistence(child: &TableSchema, parent: &TableSchema) -> Result<()> {
+    let message = match (child.id.is_temporary(), parent.id.is_temporary()) {
+        (true, false) => "constraints on temporary tables may reference only temporary tables",
+        (false, true) => "constraints on permanent tables may reference only permanent tables",
+        (true, true) | (false, false) => return Ok(()),
+    };
+    Err(Error::new(SqlState::INVALID_TABLE_DEFINITION, message))
 }
 
 fn ids(schema: &TableSchema, names: &[String]) -> Result<Vec<ColumnId>> {

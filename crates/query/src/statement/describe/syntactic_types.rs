@@ -1,72 +1,20 @@
-//! Types of parameters that follow from the text itself: casts, conditions, `LIMIT` and `OFFSET`,
-//! and the arguments of functions with one type of argument.
+//! Types of parameters that follow from the text itself: casts, conditions, `LIMIT`, `OFFSET`,
+//! subscripts, frames of windows, and keys of advisory locks.
 
 use std::ops::ControlFlow;
 
 use arrow::datatypes::Field;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause, ObjectName,
-    Query, Select, TableFactor, UnaryOperator, Value, Visitor,
+    AccessExpr, BinaryOperator, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, LimitClause,
+    ObjectName, Query, Select, Subscript, TableFactor, UnaryOperator, Visitor, WindowFrame,
+    WindowFrameBound, WindowFrameUnits, WindowType,
 };
 use thalweg_types::DataType;
-use thalweg_values::types::{NUMERIC_DEFAULT, parameter_field};
+use thalweg_values::types::parameter_field;
 
 use super::{field_of, note};
 use crate::locks;
 use crate::statement::folded;
-
-/// The type of an argument.
-#[derive(Clone, Copy)]
-enum Takes {
-    Text,
-    Integer,
-    Bigint,
-    Double,
-    Numeric,
-}
-
-use Takes::{Bigint, Double, Integer, Numeric, Text};
-
-/// Functions by name and number of arguments, as PostgreSQL resolves overloads when it knows no
-/// argument's type.
-const ARGUMENTS: [(&str, &[Takes]); 24] = [
-    ("abs", &[Double]),
-    ("ceil", &[Double]),
-    ("chr", &[Integer]),
-    ("exp", &[Double]),
-    ("floor", &[Double]),
-    ("left", &[Text, Integer]),
-    ("ln", &[Double]),
-    ("lpad", &[Text, Integer]),
-    ("lpad", &[Text, Integer, Text]),
-    ("make_date", &[Integer, Integer, Integer]),
-    ("pg_sleep", &[Double]),
-    ("power", &[Double, Double]),
-    ("repeat", &[Text, Integer]),
-    ("right", &[Text, Integer]),
-    ("round", &[Double]),
-    ("round", &[Numeric, Integer]),
-    ("rpad", &[Text, Integer]),
-    ("rpad", &[Text, Integer, Text]),
-    ("sign", &[Double]),
-    ("split_part", &[Text, Text, Integer]),
-    ("sqrt", &[Double]),
-    ("to_timestamp", &[Double]),
-    ("trunc", &[Double]),
-    ("trunc", &[Numeric, Integer]),
-];
-
-/// The argument types of a function with this many arguments, if it has only one such signature.
-fn arguments_of(name: &str, count: usize) -> &'static [Takes] {
-    if locks::takes_keys(name) {
-        return if count == 1 { &[Bigint] } else { &[Integer, Integer] };
-    }
-    let mut known = ARGUMENTS.into_iter();
-    match known.find(|(known, takes)| *known == name && takes.len() == count) {
-        Some((_, takes)) => takes,
-        None => &[],
-    }
-}
 
 /// The visitor that records such types.
 pub(super) struct SyntacticTypes<'a> {
@@ -80,46 +28,39 @@ impl SyntacticTypes<'_> {
 
     fn call(&mut self, name: &ObjectName, arguments: &[FunctionArg]) {
         let Some(name) = name.0.last().and_then(|part| part.as_ident()).map(folded) else { return };
-        let value = |argument| match argument {
-            &FunctionArg::Unnamed(FunctionArgExpr::Expr(ref value)) => Some(value),
-            _ => None,
-        };
-        let Some(values) = arguments.iter().map(value).collect::<Option<Vec<&Expr>>>() else {
-            return;
-        };
-        if name == "generate_series" && values.iter().any(|value| is_integer(value)) {
-            values.iter().for_each(|value| self.is(value, &DataType::Int4));
-        }
-        for (value, takes) in values.iter().zip(arguments_of(&name, values.len())) {
-            self.is(value, &takes.data_type());
-        }
-    }
-}
-
-impl Takes {
-    fn data_type(self) -> DataType {
-        match self {
-            Text => DataType::Text { max_chars: None },
-            Integer => DataType::Int4,
-            Bigint => DataType::Int8,
-            Double => DataType::Float8,
-            Numeric => {
-                let (precision, scale) = NUMERIC_DEFAULT;
-                DataType::Decimal { precision, scale }
+        if locks::takes_keys(&name) {
+            let key = if arguments.len() == 1 { DataType::Int8 } else { DataType::Int4 };
+            for argument in arguments {
+                if let FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) = argument {
+                    self.is(value, &key);
+                }
             }
         }
     }
-}
 
-/// True if an expression is an integer literal.
-fn is_integer(expr: &Expr) -> bool {
-    match expr {
-        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => is_integer(expr),
-        Expr::Value(value) => match &value.value {
-            Value::Number(digits, _) => digits.to_string().parse::<i32>().is_ok(),
-            _ => false,
-        },
-        _ => false,
+    fn subscript(&mut self, access: &AccessExpr) {
+        let AccessExpr::Subscript(subscript) = access else { return };
+        let bounds = match subscript {
+            Subscript::Index { index } => [Some(index), None],
+            Subscript::Slice { lower_bound, upper_bound, .. } => {
+                [lower_bound.as_ref(), upper_bound.as_ref()]
+            }
+        };
+        bounds.into_iter().flatten().for_each(|bound| self.is(bound, &DataType::Int4));
+    }
+
+    /// The distances of a window's frame.
+    fn frame(&mut self, frame: &WindowFrame) {
+        if frame.units == WindowFrameUnits::Range {
+            return;
+        }
+        for bound in std::iter::once(&frame.start_bound).chain(&frame.end_bound) {
+            if let WindowFrameBound::Preceding(Some(rows))
+            | WindowFrameBound::Following(Some(rows)) = bound
+            {
+                self.is(rows, &DataType::Int8);
+            }
+        }
     }
 }
 
@@ -139,13 +80,26 @@ impl Visitor for SyntacticTypes<'_> {
                 self.is(left, &DataType::Boolean);
                 self.is(right, &DataType::Boolean);
             }
-            Expr::Substring { shorthand: true, substring_from, substring_for, .. } => {
-                let counts = substring_from.iter().chain(substring_for);
-                counts.for_each(|count| self.is(count, &DataType::Int4));
+            Expr::IsTrue(expr)
+            | Expr::IsNotTrue(expr)
+            | Expr::IsFalse(expr)
+            | Expr::IsNotFalse(expr)
+            | Expr::IsUnknown(expr)
+            | Expr::IsNotUnknown(expr) => self.is(expr, &DataType::Boolean),
+            Expr::CompoundFieldAccess { access_chain, .. } => {
+                for access in access_chain {
+                    self.subscript(access);
+                }
             }
             Expr::Function(function) => {
                 if let FunctionArguments::List(list) = &function.args {
                     self.call(&function.name, &list.args);
+                }
+                if let Some(condition) = &function.filter {
+                    self.is(condition, &DataType::Boolean);
+                }
+                if let Some(WindowType::WindowSpec(window)) = &function.over {
+                    window.window_frame.iter().for_each(|frame| self.frame(frame));
                 }
             }
             _ => {}

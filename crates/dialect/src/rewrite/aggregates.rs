@@ -1,0 +1,58 @@
+//! Names of the aggregates that rewrites recognise in syntax trees.
+
+use datafusion::sql::sqlparser::ast::Function;
+
+use super::names::normalized;
+
+const AGGREGATES: &[&str] = &[
+    "approx_distinct",
+    "approx_median",
+    "array_agg",
+    "avg",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bool_and",
+    "bool_or",
+    "corr",
+    "count",
+    "covar_pop",
+    "covar_samp",
+    "every",
+    "grouping",
+    "json_agg",
+    "json_object_agg",
+    "jsonb_agg",
+    "jsonb_object_agg",
+    "max",
+    "min",
+    "regr_avgx",
+    "regr_avgy",
+    "regr_count",
+    "regr_intercept",
+    "regr_r2",
+    "regr_slope",
+    "regr_sxx",
+    "regr_sxy",
+    "regr_syy",
+    "stddev",
+    "stddev_pop",
+    "stddev_samp",
+    "string_agg",
+    "sum",
+    "var_pop",
+    "var_samp",
+    "variance",
+];
+
+/// True if an aggregate has this name, in lower case.
+#[must_use]
+pub fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.contains(&name)
+}
+
+/// True if a call, with or without `OVER`, names an aggregate.
+pub(super) fn names_aggregate(function: &Function) -> bool {
+    let name = function.name.0.last().and_then(|part| part.as_ident()).map(normalized);
+    name.is_some_and(|name| is_aggregate(&name))
+}

@@ -1,0 +1,232 @@
+"""Data frames and Arrow tables, in both directions."""
+
+import datetime as dt
+import decimal
+
+import pytest
+
+import thalweg
+
+
+@pytest.fixture
+def everything(connection):
+    """A table with a column of each type, one row of values and one of NULLs."""
+    connection.sql(
+        """CREATE TABLE everything (id integer PRIMARY KEY, b boolean, i2 smallint, i8 bigint,
+        f4 real, f8 double precision, n numeric(20, 3), t text, y bytea, d date, c time,
+        s timestamp, z timestamptz, u uuid, j jsonb, a integer[], x text[], v interval)"""
+    )
+    connection.sql(
+        """INSERT INTO everything VALUES (1, true, -5, 5000000000, 0.5, 'NaN', 12.345, 'snow ☃',
+        '\\x00ff', '2026-01-02', '03:04:05.000006', '2026-01-02 03:04:05', '2026-01-02 03:04:05+00',
+        '01234567-89ab-cdef-0123-456789abcdef', '{"a": 1}', '{1,NULL,3}', '{a,b}',
+        '1 day 02:00:00'), (2)"""
+    )
+    return connection
+
+
+def test_arrow_and_back(everything):
+    pyarrow = pytest.importorskip("pyarrow")
+    before = everything.sql("SELECT * FROM everything ORDER BY id").fetchall()
+    table = everything.sql("SELECT * FROM everything ORDER BY id").arrow()
+    assert table.num_rows == 2
+    assert table.schema.field("t").type == pyarrow.string()
+    assert table.schema.field("n").type == pyarrow.decimal128(20, 3)
+    assert table.schema.field("a").type == pyarrow.list_(pyarrow.int32())
+    for column in table.column_names[1:]:
+        assert table[column][1].as_py() is None, column
+    everything.sql("DELETE FROM everything")
+    with everything.appender("everything") as appender:
+        appender.append(table)
+    after = everything.sql("SELECT * FROM everything ORDER BY id").fetchall()
+    # NaN equals nothing, so that the rows are compared as they are written.
+    assert repr(after) == repr(before)
+    everything.upsert("everything", table)
+    assert repr(everything.sql("SELECT * FROM everything ORDER BY id").fetchall()) == repr(before)
+
+
+def test_batches_are_streamed(connection):
+    pytest.importorskip("pyarrow")
+    endless = connection.sql("SELECT g FROM generate_series(1, 1000000000) s(g)")
+    reader = endless.fetch_record_batch()
+    first = reader.read_next_batch()
+    assert first.num_rows > 0 and first.column(0)[0].as_py() == 1
+    del reader
+    table = connection.sql("SELECT g FROM generate_series(1, 200000) s(g)").fetch_record_batch()
+    assert sum(batch.num_rows for batch in table) == 200_000
+
+
+def test_an_error_in_the_middle_is_ours(connection):
+    pytest.importorskip("pyarrow")
+    rows = connection.sql("SELECT 1 / (500000 - g) FROM generate_series(1, 1000000) s(g)")
+    with pytest.raises(thalweg.DataError):
+        rows.arrow()
+    rows = connection.sql("SELECT 1 / (500000 - g) FROM generate_series(1, 1000000) s(g)")
+    with pytest.raises(Exception, match="division by zero"):
+        rows.fetch_record_batch().read_all()
+
+
+def test_pandas(everything):
+    pandas = pytest.importorskip("pandas")
+    frame = everything.sql("SELECT * FROM everything ORDER BY id").df()
+    assert list(frame["t"])[0] == "snow ☃" and pandas.isna(frame["t"][1])
+    assert frame["z"][0] == pandas.Timestamp("2026-01-02 03:04:05", tz="UTC")
+    assert pandas.isna(frame["s"][1])
+
+
+def test_pandas_without_pyarrow(prices, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    import builtins
+
+    original = builtins.__import__
+
+    def without(name, *arguments, **options):
+        if name == "pyarrow":
+            raise ModuleNotFoundError("No module named 'pyarrow'", name="pyarrow")
+        return original(name, *arguments, **options)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    frame = prices.sql("SELECT symbol, n FROM prices ORDER BY n").df()
+    assert list(frame["n"]) == [1, 2, 3]
+    with pytest.raises(thalweg.InterfaceError, match="pip install pyarrow"):
+        prices.register("frame", pandas.DataFrame({"a": [1]}))
+
+
+def test_frames_of_pandas_are_tables(connection):
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame(
+        {
+            "Key": ["a", "b", None],
+            "n": [1.5, float("nan"), 3.0],
+            "at": pandas.to_datetime(["2026-01-02", None, "2026-01-04"]),
+            "kind": pandas.Categorical(["x", "y", "x"]),
+            "big": [2**62, 0, 1],
+        },
+        index=[10, 20, 30],
+    )
+    connection.register("frame", frame)
+    rows = connection.sql('SELECT "Key", at, kind, big FROM frame ORDER BY big').fetchall()
+    assert rows == [
+        ("b", None, "y", 0),
+        (None, dt.datetime(2026, 1, 4), "x", 1),
+        ("a", dt.datetime(2026, 1, 2), "x", 2**62),
+    ]
+    assert len(connection.sql("SELECT * FROM frame").columns) == 5
+
+
+def test_polars(everything):
+    polars = pytest.importorskip("polars")
+    frame = everything.sql("SELECT * FROM everything ORDER BY id").pl()
+    assert frame["t"].to_list() == ["snow ☃", None]
+    assert frame["a"].to_list() == [[1, None, 3], None]
+    assert frame["n"].to_list() == [decimal.Decimal("12.345"), None]
+    assert frame["v"].to_list() == ["1 day 02:00:00", None]
+    small = polars.DataFrame({"k": [1, 2, 3], "w": ["a", "b", "c"], "u": [1, 2, 3]}).with_columns(
+        polars.col("u").cast(polars.UInt8)
+    )
+    rows = everything.sql("SELECT sum(k), max(w), sum(u) FROM small").fetchone()
+    assert rows == (6, "c", 6)
+
+
+def test_variables_are_found_by_name(prices):
+    pyarrow = pytest.importorskip("pyarrow")
+    mine = pyarrow.table({"symbol": ["AAPL", "Z"], "extra": [7, 8]})
+    Mixed = mine  # noqa: N806 - the name has a capital letter
+    sql = "SELECT p.n, m.extra FROM prices p JOIN mine m USING (symbol)"
+    assert prices.sql(sql).fetchall() == [(1, 7)]
+    assert prices.execute(sql).fetchall() == [(1, 7)]
+    assert prices.cursor().execute(sql).fetchall() == [(1, 7)]
+    assert prices.sql("SELECT sum(extra) FROM Mixed").fetchone() == (15,)
+    assert prices.sql('SELECT sum(extra) FROM "Mixed"').fetchone() == (15,)
+    assert prices.sql("SELECT sum(extra) FROM global_table").fetchone() == (10,)
+    prices.sql("INSERT INTO prices (symbol, n) SELECT symbol || '2', extra FROM mine")
+    assert prices.sql("SELECT count(*) FROM prices").fetchone() == (5,)
+    mine = pyarrow.table({"symbol": ["AAPL"], "extra": [9]})
+    assert prices.sql(sql).fetchall() == [(1, 9)]
+    # A table comes before a variable, and a common table expression before both.
+    kept = prices
+    prices = pyarrow.table({"symbol": ["other"]})
+    assert kept.sql("SELECT count(*) FROM prices").fetchone() == (5,)
+    assert kept.sql("WITH mine AS (SELECT 1 AS one) SELECT * FROM mine").fetchall() == [(1,)]
+    kept.replacement_scans = False
+    with pytest.raises(thalweg.ProgrammingError):
+        kept.sql("SELECT * FROM mine")
+
+
+try:
+    import pyarrow as _pyarrow
+
+    global_table = _pyarrow.table({"extra": [10]})
+except ModuleNotFoundError:
+    pass
+
+
+def test_registered_tables_belong_to_their_connection(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+    connection.register("Frame", pyarrow.table({"a": [1, 2, 3]}))
+    other = connection.duplicate()
+    with pytest.raises(thalweg.ProgrammingError):
+        other.sql("SELECT * FROM frame")
+    for sql in ("SELECT sum(a) FROM Frame", 'SELECT sum(a) FROM "Frame"'):
+        assert connection.sql(sql).fetchone() == (6,)
+    connection.register("Frame", pyarrow.table({"a": [10]}))
+    assert connection.sql("SELECT sum(a) FROM Frame").fetchone() == (10,)
+    connection.unregister("Frame")
+    with pytest.raises(thalweg.ProgrammingError):
+        connection.sql("SELECT * FROM Frame")
+    with pytest.raises(thalweg.InterfaceError, match="__arrow_c_stream__"):
+        connection.register("frame", [1, 2])
+
+
+def test_a_relation_is_a_table_of_another_connection(prices):
+    with thalweg.connect() as other:
+        other.register("theirs", prices.sql("SELECT symbol, n FROM prices"))
+        assert other.sql("SELECT sum(n) FROM theirs").fetchone() == (6,)
+
+
+def test_readers_and_every_type_of_arrow(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(
+        {
+            "i8": pyarrow.array([1, None], pyarrow.int8()),
+            "u64": pyarrow.array([2**64 - 1, None], pyarrow.uint64()),
+            "f2": pyarrow.array([0.5, None], pyarrow.float16()),
+            "big": pyarrow.array(["a", None], pyarrow.large_string()),
+            "view": pyarrow.array(["a", None], pyarrow.string_view()),
+            "fixed": pyarrow.array([b"ab", None], pyarrow.binary(2)),
+            "ms": pyarrow.array([dt.datetime(2026, 1, 2), None], pyarrow.timestamp("ms")),
+            "ns": pyarrow.array([dt.datetime(2026, 1, 2), None], pyarrow.timestamp("ns", "UTC")),
+            "dict": pyarrow.array(["x", None]).dictionary_encode(),
+            "list": pyarrow.array([[1, None], None], pyarrow.large_list(pyarrow.int64())),
+            "duration": pyarrow.array([dt.timedelta(hours=1), None], pyarrow.duration("s")),
+        }
+    )
+    connection.register("every", table.to_reader())
+    first, second = connection.sql("SELECT * FROM every").fetchall()
+    assert first == (
+        1,
+        decimal.Decimal(2**64 - 1),
+        0.5,
+        "a",
+        "a",
+        b"ab",
+        dt.datetime(2026, 1, 2),
+        dt.datetime(2026, 1, 2, tzinfo=dt.timezone.utc),
+        "x",
+        [1, None],
+        dt.timedelta(hours=1),
+    )
+    assert second == (None,) * 11
+
+
+def test_duckdb_reads_our_stream(prices):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("pyarrow")
+    rows = prices.sql("SELECT symbol, n FROM prices")
+    theirs = duckdb.connect()
+    ours = rows.arrow()
+    assert theirs.sql("SELECT sum(n) FROM ours").fetchone() == (6,)
+    back = theirs.sql("SELECT 'a' AS k, 5 AS n").arrow()
+    assert prices.sql("SELECT n FROM back WHERE k = 'a'").fetchone() == (5,)
+    del ours, back
