@@ -1,8 +1,8 @@
 //! Measures checkpoints: `cargo run --release -p thalweg-txn --example checkpoints [ROWS] [DIR]`.
 //!
-//! Loads so many rows (10,000,000 by default), and writes a checkpoint. Then it replaces one row in a
-//! hundred and writes another, adds a column and writes a third, and opens the database. Each line
-//! has the bytes that were written and the seconds that it took.
+//! Loads so many rows (10,000,000 by default), and writes a checkpoint. Then it replaces one row in
+//! a hundred and writes another, adds a column and writes a third, and opens the database. Each
+//! line has the bytes that were written and the seconds that it took.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
