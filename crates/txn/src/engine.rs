@@ -177,11 +177,9 @@ impl Engine {
         let (chores, chore_inbox) = channel();
         let counters: Arc<Counters> = Arc::default();
         let (writers, states) = halves(restored.tables, restored.lsn);
-        let catalog = &restored.catalog;
-        let next_table_id = AtomicU32::new(catalog.next_table_id());
-        let next_role_id = AtomicU32::new(catalog.roles().next_id().0);
-        let memory = options.memory.clone();
-        let publisher = Publisher::new(restored.lsn, Arc::clone(catalog), states, memory.clone());
+        let catalog = Arc::clone(&restored.catalog);
+        let (table_id, role_id) = (catalog.next_table_id(), catalog.roles().next_id().0);
+        let publisher = Publisher::new(restored.lsn, catalog, states, options.memory.clone());
         let shared = Arc::new(Shared {
             publisher: Arc::new(publisher),
             staging: Arc::default(),
@@ -208,7 +206,7 @@ impl Engine {
             disk: Arc::clone(&disk),
             chores: chores.clone(),
             threads: Threads(shared.options.threads),
-            memory,
+            memory: shared.options.memory.clone(),
             stopped: None,
             counters,
             row_locks: RowLocks::default(),
@@ -217,20 +215,21 @@ impl Engine {
         };
         let transactions = Arc::new(Stage::new(Arc::clone(&shared.requests), transaction_stage));
         let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
-        let staging = Arc::clone(&shared.staging);
-        let stages = [
-            ("maintenance", Box::new(move || maintenance.run()) as Body),
-            ("transactions", transactions_thread(Arc::clone(&transactions), request_inbox)),
-            ("disk", disk_thread(Arc::clone(&disk), disk_inbox, staging)),
-        ];
-        let threads = spawn_stages(&env, stages)?;
+        let threads = spawn_stages(
+            &env,
+            [
+                ("maintenance", Box::new(move || maintenance.run())),
+                ("transactions", transactions_thread(Arc::clone(&transactions), request_inbox)),
+                ("disk", disk_thread(Arc::clone(&disk), disk_inbox, Arc::clone(&shared.staging))),
+            ],
+        )?;
         Ok(Engine {
             shared,
             transactions,
             disk,
             chores,
-            next_table_id,
-            next_role_id,
+            next_table_id: AtomicU32::new(table_id),
+            next_role_id: AtomicU32::new(role_id),
             next_lock_owner: AtomicU64::new(1),
             threads: Mutex::new(threads),
         })
