@@ -19,7 +19,7 @@ def examples():
             yield pytest.param(found[1], id=f"{name}:{line}")
 
 
-@pytest.mark.parametrize("program", examples())
+@pytest.mark.parametrize("program", list(examples()))
 def test_an_example_runs(program, tmp_path):
     for library in re.findall(r"^import (pandas|polars|pyarrow)", program, re.MULTILINE):
         pytest.importorskip(library)

@@ -20,8 +20,9 @@ def everything(connection):
         """INSERT INTO everything VALUES (1, true, -5, 5000000000, 0.5, 'NaN', 12.345, 'snow ☃',
         '\\x00ff', '2026-01-02', '03:04:05.000006', '2026-01-02 03:04:05', '2026-01-02 03:04:05+00',
         '01234567-89ab-cdef-0123-456789abcdef', '{"a": 1}', '{1,NULL,3}', '{a,b}',
-        '1 day 02:00:00'), (2)"""
+        '1 day 02:00:00')"""
     )
+    connection.sql("INSERT INTO everything (id) VALUES (2)")
     return connection
 
 
@@ -226,7 +227,7 @@ def test_duckdb_reads_our_stream(prices):
     rows = prices.sql("SELECT symbol, n FROM prices")
     theirs = duckdb.connect()
     ours = rows.arrow()
-    assert theirs.sql("SELECT sum(n) FROM ours").fetchone() == (6,)
+    assert theirs.sql("SELECT sum(n) FROM ours").fetchall() == [(6,)]
     back = theirs.sql("SELECT 'a' AS k, 5 AS n").arrow()
     assert prices.sql("SELECT n FROM back WHERE k = 'a'").fetchone() == (5,)
     del ours, back

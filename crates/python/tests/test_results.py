@@ -62,7 +62,7 @@ def test_the_last_of_several_statements_is_returned(connection):
     rows = connection.sql("CREATE TABLE t (a integer); INSERT INTO t VALUES (1); SELECT a FROM t")
     assert rows.fetchall() == [(1,)]
     with pytest.raises(thalweg.DataError):
-        connection.sql("INSERT INTO t VALUES (2); SELECT 1 / 0 FROM t")
+        connection.sql("INSERT INTO t VALUES (2); INSERT INTO t SELECT 1 / 0 FROM t")
     assert connection.sql("SELECT count(*) FROM t").fetchone() == (1,)
 
 

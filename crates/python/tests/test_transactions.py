@@ -33,8 +33,8 @@ def test_a_block_is_a_transaction(prices):
         raise ZeroDivisionError
     assert count(prices) == 2
     with pytest.raises(thalweg.InternalError) as failed, prices.transaction():
-        with pytest.raises(thalweg.DataError):
-            prices.sql("SELECT 1 / 0").fetchall()
+        with pytest.raises(thalweg.IntegrityError):
+            prices.sql("INSERT INTO prices VALUES ('AAPL')")
         prices.sql("SELECT 1")
     assert failed.value.sqlstate == "25P02"
     assert not prices.in_transaction

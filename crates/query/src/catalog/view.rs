@@ -238,9 +238,9 @@ impl TableProvider for FileWithFloats {
     }
 }
 
-/// The rows of a file or program with the types that SQL has: integers without a sign as wider ones
-/// with a sign, `real` for half floats, microseconds for all moments. Arithmetic and aggregates know no
-/// others.
+/// The rows of a file or program with the types that SQL has: integers without a sign as wider
+/// ones with a sign, `real` for half floats, microseconds for all moments. Arithmetic and
+/// aggregates know no others.
 pub(super) fn in_own_types(provider: Arc<dyn TableProvider>) -> Result<Arc<dyn TableProvider>> {
     let schema = provider.schema();
     let own_type = |field: &Field| {
