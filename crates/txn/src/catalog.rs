@@ -548,6 +548,7 @@ impl Catalog {
                 let kind = self.object(namespace, name).map_or("table", Object::kind);
                 match namespace.as_str() {
                     DEFAULT_NAMESPACE => format!("{kind} {name}"),
+                    own if is_temporary_namespace(own) => format!("{kind} {name}"),
                     _ => format!("{kind} {namespace}.{name}"),
                 }
             }

@@ -1,8 +1,8 @@
 //! Checkpoints: a snapshot written to files while writes go on.
 //!
 //! The manifest holds the catalog, the tables' headers, the dead rows of all chunks, and open and
-//! small chunks whole. Columns of other chunks lie in chunk files. A checkpoint writes those that no
-//! file has yet, and refers to the others.
+//! small chunks whole. Columns of other chunks lie in chunk files. A checkpoint writes those that
+//! no file has yet, and refers to the others.
 //!
 //! An open chunk is written up to the snapshot's last row. Replay reopens it if the log appends to
 //! it.
@@ -96,8 +96,8 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
     failure.map_or(Ok(position), Err)
 }
 
-/// Writes the files. Once the checkpoint is durable, `stored` has its columns; until then it stays as
-/// it was. `written_bytes` receives the number of bytes written, also on failure. Returns why
+/// Writes the files. Once the checkpoint is durable, `stored` has its columns; until then it stays
+/// as it was. `written_bytes` receives the number of bytes written, also on failure. Returns why
 /// superfluous files could not be removed.
 fn write_files(
     shared: &Shared,

@@ -178,8 +178,7 @@ impl Engine {
         let counters: Arc<Counters> = Arc::default();
         let (writers, states) = halves(restored.tables, restored.lsn);
         let catalog = Arc::clone(&restored.catalog);
-        let next_table_id = AtomicU32::new(catalog.next_table_id());
-        let next_role_id = AtomicU32::new(catalog.roles().next_id().0);
+        let (table_id, role_id) = (catalog.next_table_id(), catalog.roles().next_id().0);
         let publisher = Publisher::new(restored.lsn, catalog, states, options.memory.clone());
         let shared = Arc::new(Shared {
             publisher: Arc::new(publisher),
@@ -229,8 +228,8 @@ impl Engine {
             transactions,
             disk,
             chores,
-            next_table_id,
-            next_role_id,
+            next_table_id: AtomicU32::new(table_id),
+            next_role_id: AtomicU32::new(role_id),
             next_lock_owner: AtomicU64::new(1),
             threads: Mutex::new(threads),
         })

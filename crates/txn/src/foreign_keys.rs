@@ -214,7 +214,7 @@ pub(crate) struct Killed {
 /// The check of one group, prepared before its rows are applied.
 pub(crate) struct Check {
     snapshot: Lsn,
-    kept: Vec<KeptKeys>,
+    kept: Option<Arc<Vec<KeptKeys>>>,
     killed: Vec<Killed>,
     referring: Vec<Referring>,
     truncated: BTreeSet<TableId>,
@@ -264,7 +264,9 @@ impl Check {
         for referring in &self.referring {
             let parent = &stage.tables.get(&referring.parent).ok_or_else(table_is_gone)?.table;
             let holders = parent.key_holders(referring.number, &referring.columns)?;
-            if let Some(row) = referring.first_new_orphan(&holders, self.kept.iter())? {
+            if let Some(row) = referring
+                .first_new_orphan(&holders, self.kept.iter().flat_map(|kept| kept.iter()))?
+            {
                 return Err(referring.error(row, &parent.schema().name));
             }
         }

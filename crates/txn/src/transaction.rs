@@ -348,11 +348,12 @@ impl Transaction {
                 tables.push(overlay.into_changes(id, &is_wanted)?);
             }
         }
+        let kept = self.changes.kept_keys.take();
         Ok(WriteSet {
             snapshot: self.snapshot.lsn(),
             relied_on: self.changes.relied_on.into_iter().collect(),
             owner: self.owner,
-            kept_keys: self.changes.kept_keys.take(),
+            kept_keys: (!kept.is_empty()).then(|| Arc::new(kept)),
             catalog: self.changes.catalog_changes.take(),
             tables,
             is_checked: false,

@@ -21,7 +21,7 @@ pub struct WriteSet {
     /// The owner whose row locks do not exclude these changes.
     pub owner: Option<LockOwner>,
     /// Keys of replaced rows that stay, under constraints that are NOT VALID.
-    pub kept_keys: Vec<KeptKeys>,
+    pub kept_keys: Option<Arc<Vec<KeptKeys>>>,
     pub catalog: Vec<CatalogChange>,
     pub tables: Vec<TableChanges>,
     /// True if [`Engine::check`](crate::Engine::check) has accepted the write set, and no other

@@ -166,12 +166,14 @@ mod tests {
                 false,
             ),
             (
-                "INSERT INTO t SELECT 1 ON CONFLICT (a, b) WHERE (b IS NULL) DO UPDATE SET a = 1 WHERE t.a = 2",
+                "INSERT INTO t SELECT 1 ON CONFLICT (a, b) WHERE (b IS NULL) DO UPDATE \
+                 SET a = 1 WHERE t.a = 2",
                 Some("(b IS NULL)"),
                 false,
             ),
             (
-                "INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (1) ON CONFLICT (a) WHERE c DO NOTHING",
+                "INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (1) ON CONFLICT (a) WHERE c \
+                 DO NOTHING",
                 Some("c"),
                 true,
             ),

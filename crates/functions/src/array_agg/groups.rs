@@ -1,7 +1,7 @@
 //! DataFusion's `array_agg` for many groups at once, with its memory checked.
 //!
-//! It gathers the items of all groups in one step, without a pause in which memory could be counted.
-//! So the memory of that step is checked before it begins.
+//! It gathers the items of all groups in one step, without a pause in which memory could be
+//! counted. So the memory of that step is checked before it begins.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType as ArrowType;

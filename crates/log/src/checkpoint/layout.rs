@@ -116,9 +116,11 @@ pub fn entry_bytes(kind: FileKind, version: u32) -> u64 {
 /// Offset of the table if the sections of this file follow each other as they must; `None` if they
 /// do not.
 pub fn table_offset(sections: &[SectionInfo]) -> Option<u64> {
-    let own = sections.iter().filter(|section| section.file == 0);
-    own.fold(Some(HEADER_BYTES), |offset, section| {
-        let offset = offset.filter(|offset| section.offset == *offset)?;
+    let mut own = sections.iter().filter(|section| section.file == 0);
+    own.try_fold(HEADER_BYTES, |offset, section| {
+        if section.offset != offset {
+            return None;
+        }
         aligned(offset.checked_add(section.length)?)
     })
 }

@@ -1,10 +1,10 @@
 //! Checkpoints: files that replace all records of the log up to a sequence number.
 //!
 //! A checkpoint is a list of sections, whose bytes the caller defines. It consists of a *manifest*,
-//! which lists the sections and holds some of them, and of *chunk files* that hold the others. Chunk
-//! files never change, so that later checkpoints refer to their sections instead of writing them
-//! again. A manifest with a checkpoint's name is complete, because it is written under another name
-//! and renamed once it and its chunk files are durable.
+//! which lists the sections and holds some of them, and of *chunk files* that hold the others.
+//! Chunk files never change, so that later checkpoints refer to their sections instead of writing
+//! them again. A manifest with a checkpoint's name is complete, because it is written under another
+//! name and renamed once it and its chunk files are durable.
 
 mod chunk_file;
 mod layout;

@@ -86,7 +86,7 @@ pub(super) async fn table(execution: &mut Execution<'_>, create: &CreateTable) -
     Ok(outcome)
 }
 
-/// What the end of a transaction does to the rows of the table; `None` if nothing.
+/// The action on the table at the end of a transaction; `None` if there is none.
 ///
 /// # Errors
 /// 42P16 for a permanent table.

@@ -96,8 +96,8 @@ impl Tokens {
     }
 }
 
-/// The hash of a secret. Looking up by hash, and comparing hashes, takes a time that reveals nothing
-/// about other secrets.
+/// The hash of a secret. Looking up by hash, and comparing hashes, takes a time that reveals
+/// nothing about other secrets.
 pub(crate) fn hash_of(secret: impl AsRef<[u8]>) -> Hash {
     let hash = digest::digest(&digest::SHA256, secret.as_ref());
     hash.as_ref().try_into().expect("SHA-256 has 32 bytes")

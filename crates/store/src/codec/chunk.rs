@@ -56,8 +56,8 @@ pub fn decode_chunk(schema: &TableSchema, bytes: &[u8]) -> Result<ClosedChunk> {
     Ok(ClosedChunk::from_columns(parts, rows))
 }
 
-/// Decodes a chunk whose columns were encoded by [`encode_chunk_column`]. `read` returns the bytes of
-/// the column at a position of the schema.
+/// Decodes a chunk whose columns were encoded by [`encode_chunk_column`]. `read` returns the bytes
+/// of the column at a position of the schema.
 pub fn decode_chunk_columns(
     schema: &TableSchema,
     rows: usize,

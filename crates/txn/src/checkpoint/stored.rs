@@ -7,11 +7,11 @@ use thalweg_store::{Chunk, ChunkView, ClosedChunk, ColumnHandle, TableState};
 
 use crate::published::Snapshot;
 
-/// The columns in the chunk files of the last checkpoint, or of the one that the database was opened
-/// from.
+/// The columns in the chunk files of the last checkpoint, or of the one that the database was
+/// opened from.
 ///
-/// A column is known by its address in memory. A closed chunk that is altered, compacted or reopened
-/// gets other columns, except for those that stay as they are.
+/// A column is known by its address in memory. A closed chunk that is altered, compacted or
+/// reopened gets other columns, except for those that stay as they are.
 #[derive(Default)]
 pub(crate) struct StoredColumns {
     pub(crate) files: Vec<ChunkFile>,

@@ -28,7 +28,7 @@ impl Transaction {
             return Ok(());
         }
         for (id, overlay) in &mut self.changes.tables {
-            // No other session knows a temporary table that this transaction has created or altered.
+            // No other session knows a temporary table that this transaction has created.
             if self.changes.own.contains(id) {
                 continue;
             }

@@ -225,7 +225,7 @@ fn ask_in_place(function: &mut Function) {
     }
 }
 
-/// Replaces parameters that are columns of `VALUES` or of a set operation: each column has one type.
+/// Replaces parameters that are columns of `VALUES` or of a set operation, which have one type.
 fn ask_columns(body: &mut SetExpr) {
     if !matches!(body, SetExpr::SetOperation { .. } | SetExpr::Values(_)) {
         return;

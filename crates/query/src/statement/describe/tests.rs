@@ -9,11 +9,11 @@ use thalweg_values::types::display_name;
 const INFERRED: &str = include_str!("tests/inferred.txt");
 
 /// The columns of the table that the statements read and write.
-const COLUMNS: &str = "k integer PRIMARY KEY, b boolean, i2 smallint, i4 integer, i8 bigint, f4 real, \
-    f8 double precision, n numeric, n5 numeric(5,2), t text, vc varchar(10), d date, tm time, \
-    ts timestamp, tz timestamptz, iv interval, u uuid, j json, jb jsonb, by bytea, ab boolean[], \
-    ai integer[], al bigint[], at text[], ats timestamp[], ad date[], an numeric[], au uuid[], \
-    aj jsonb[]";
+const COLUMNS: &str = "k integer PRIMARY KEY, b boolean, i2 smallint, i4 integer, i8 bigint, \
+    f4 real, f8 double precision, n numeric, n5 numeric(5,2), t text, vc varchar(10), d date, \
+    tm time, ts timestamp, tz timestamptz, iv interval, u uuid, j json, jb jsonb, by bytea, \
+    ab boolean[], ai integer[], al bigint[], at text[], ats timestamp[], ad date[], an numeric[], \
+    au uuid[], aj jsonb[]";
 
 /// Every so many statements are checked, unless `THALWEG_CASES` asks for all.
 const STRIDE: usize = 7;

@@ -22,8 +22,8 @@ const FILES: [(&str, &[u8]); 4] = [
     ),
 ];
 
-/// Writes tables with closed and open chunks, dead rows, and an added column; then a checkpoint, and
-/// more rows.
+/// Writes tables with closed and open chunks, dead rows, and an added column; then a checkpoint,
+/// and more rows.
 fn fill(world: &mut World) {
     world.start().unwrap();
     let row = |key: i64| Row { tag: Some(format!("tag {key}")), numbers: vec![Some(key * 3)] };
