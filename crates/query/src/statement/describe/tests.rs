@@ -1,6 +1,5 @@
 //! Types of parameters, compared with those that PostgreSQL 15 infers.
 
-use super::*;
 use crate::Database;
 use thalweg_values::types::display_name;
 
@@ -51,7 +50,7 @@ async fn parameters_have_the_types_that_postgresql_infers() {
                 let names = prepared.parameters().iter().map(|field| display_name(field));
                 names.collect::<Vec<_>>().join(",")
             }
-            Err(error) => format!("{} {}", error.state(), error.message()),
+            Err(error) => format!("{} {}", error.state().0, error.message()),
         };
         let wanted = types.iter().map(|name| alike(name)).collect::<Vec<_>>().join(",");
         if found != wanted {
