@@ -24,6 +24,7 @@ const USAGE: &str = "\
 usage: cargo xtask wheel [options]
 
   --out DIR       where the wheel is written [default: wheels in the target directory]
+  --built         pack the shared object that `cargo build --workspace --lib --tests` has built
   --test          test the wheel in virtual environments; tests whose libraries cannot be
                   installed are skipped and named
   -k EXPRESSION   run only the tests that pytest's expression selects; with --test
@@ -41,29 +42,37 @@ const SUMMARY: &str = "A memory-first SQL database for live data";
 /// Runs the command.
 pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
     let mut out = crate::target(root).join("wheels");
-    let (mut is_tested, mut selection) = (false, None);
+    let (mut is_built, mut is_tested, mut selection) = (false, false, None);
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value\n{USAGE}"));
         match *word {
             "--out" => out = PathBuf::from(value()?),
+            "--built" => is_built = true,
             "--test" => is_tested = true,
             "-k" => selection = Some((*value()?).to_owned()),
             _ => return Err(USAGE.to_owned()),
         }
     }
-    let wheel = build(root, &out)?;
+    if !is_built {
+        build(root)?;
+    }
+    let wheel = pack(root, &out)?;
     match is_tested {
         true => tests::run(root, &wheel, selection.as_deref()),
         false => Ok(()),
     }
 }
 
-/// Builds the wheel and returns its path.
-fn build(root: &Path, out: &Path) -> Result<PathBuf, String> {
+/// Builds the shared object.
+fn build(root: &Path) -> Result<(), String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--release", "--package", "thalweg-python"]).current_dir(root);
-    succeed(&mut cargo)?;
+    succeed(&mut cargo)
+}
+
+/// Packs the wheel and returns its path.
+fn pack(root: &Path, out: &Path) -> Result<PathBuf, String> {
     let library = crate::target(root).join("release").join(LIBRARY);
     std::fs::create_dir_all(out).map_err(at(out))?;
     let stripped = out.join(LIBRARY);
