@@ -274,7 +274,7 @@ impl Engine {
     /// the group's number once it is as durable as requested and visible, or with the error for
     /// which none of it was applied.
     pub fn commit(&self, write_set: WriteSet, durability: Durability, acknowledge: Acknowledge) {
-        let acknowledge = Waiter::new(acknowledge);
+        let (write_set, acknowledge) = (Box::new(write_set), Waiter::new(acknowledge));
         self.shared.counters.transactions.queued();
         // A request that cannot be sent is dropped, which notifies its waiter.
         let _ = self.shared.requests.send(Request::Commit { write_set, durability, acknowledge });
@@ -399,7 +399,7 @@ impl Engine {
     /// Checks that a write set can be applied. `acknowledge` is called once, with the error if not.
     /// Nothing is applied.
     pub fn check(&self, write_set: WriteSet, acknowledge: Acknowledge) {
-        let acknowledge = Waiter::new(acknowledge);
+        let (write_set, acknowledge) = (Box::new(write_set), Waiter::new(acknowledge));
         // A request that cannot be sent is dropped, which notifies its waiter.
         let _ = self.shared.requests.send(Request::Check { write_set, acknowledge });
     }

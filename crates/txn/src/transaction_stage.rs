@@ -34,13 +34,13 @@ use crate::write_set::WriteSet;
 
 pub(crate) enum Request {
     Commit {
-        write_set: WriteSet,
+        write_set: Box<WriteSet>,
         durability: Durability,
         acknowledge: Waiter,
     },
     /// Finds out whether a write set can be applied.
     Check {
-        write_set: WriteSet,
+        write_set: Box<WriteSet>,
         acknowledge: Waiter,
     },
     /// Drops a namespace with everything in it.
@@ -230,7 +230,7 @@ impl TransactionStage {
         ControlFlow::Continue(())
     }
 
-    fn commit(&mut self, write_set: WriteSet, durability: Durability, acknowledge: Waiter) {
+    fn commit(&mut self, write_set: Box<WriteSet>, durability: Durability, acknowledge: Waiter) {
         if let Some(error) = &self.stopped {
             return acknowledge.tell(Err(error.clone()));
         }
@@ -250,7 +250,7 @@ impl TransactionStage {
         let lsn = self.lsn.next();
         let mut effects = GroupEffects::default();
         let mut encoder = GroupEncoder::default();
-        let applied = apply::apply(self, write_set, lsn, &mut effects, &mut encoder);
+        let applied = apply::apply(self, *write_set, lsn, &mut effects, &mut encoder);
         if let Err(error) = applied {
             self.undo(effects);
             return acknowledge.tell(Err(error));
@@ -259,7 +259,7 @@ impl TransactionStage {
     }
 
     /// Applies a write set and undoes it.
-    fn check(&mut self, write_set: WriteSet) -> Result<Lsn> {
+    fn check(&mut self, write_set: Box<WriteSet>) -> Result<Lsn> {
         if let Some(error) = &self.stopped {
             return Err(error.clone());
         }
@@ -268,7 +268,7 @@ impl TransactionStage {
         }
         let (mut effects, mut encoder) = (GroupEffects::default(), GroupEncoder::default());
         let next = self.lsn.next();
-        let applied = apply::apply(self, write_set, next, &mut effects, &mut encoder);
+        let applied = apply::apply(self, *write_set, next, &mut effects, &mut encoder);
         self.undo(effects);
         applied.map(|()| self.lsn)
     }
@@ -280,7 +280,7 @@ impl TransactionStage {
         let mut catalog = self.catalog.removal_of_all(&namespace);
         catalog.push(CatalogChange::DropNamespace { name: namespace });
         let write_set = WriteSet { catalog, ..WriteSet::default() };
-        self.commit(write_set, Durability::None, Waiter::without_waiter());
+        self.commit(Box::new(write_set), Durability::None, Waiter::without_waiter());
     }
 
     fn write_rows(&mut self, group: RowGroup, durability: Durability, waiting: Waiter<Written>) {
