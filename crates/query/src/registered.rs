@@ -137,7 +137,7 @@ mod tests {
         ] {
             assert_eq!(names(sql), expected, "{sql}");
         }
-        assert!(relation_names("SELECT FROM FROM").is_err());
+        assert!(relation_names("SELECT (").is_err());
     }
 
     fn register(session: &mut Session, name: &str, values: Vec<i64>) {

@@ -462,7 +462,7 @@ impl Catalog {
             Object::Sequence(sequence) => {
                 return self.define_sequence(namespace, name, sequence, replace);
             }
-            Object::View(view) => self.check_binding(view)?,
+            Object::View(view) => self.check_binding(namespace, view)?,
             Object::Table(_) | Object::External(_) => {}
         }
         match self.object(namespace, name) {

@@ -191,7 +191,7 @@ impl TransactionStage {
                 self.commit(write_set, durability, acknowledge);
             }
             Request::Check { write_set, acknowledge } => {
-                acknowledge.tell(self.check(write_set));
+                acknowledge.tell(self.check(*write_set));
             }
             Request::DropNamespace(namespace) => self.drop_namespace(namespace),
             Request::Rows { group, durability, acknowledge } => {
@@ -259,7 +259,7 @@ impl TransactionStage {
     }
 
     /// Applies a write set and undoes it.
-    fn check(&mut self, write_set: Box<WriteSet>) -> Result<Lsn> {
+    fn check(&mut self, write_set: WriteSet) -> Result<Lsn> {
         if let Some(error) = &self.stopped {
             return Err(error.clone());
         }
@@ -268,7 +268,7 @@ impl TransactionStage {
         }
         let (mut effects, mut encoder) = (GroupEffects::default(), GroupEncoder::default());
         let next = self.lsn.next();
-        let applied = apply::apply(self, *write_set, next, &mut effects, &mut encoder);
+        let applied = apply::apply(self, write_set, next, &mut effects, &mut encoder);
         self.undo(effects);
         applied.map(|()| self.lsn)
     }

@@ -47,8 +47,13 @@ const WORKERS: [u64; 4] = [1; 4];
 /// The same, two in each process.
 const IN_PROCESSES: [u64; 2] = [2; 2];
 
-/// Runs all files, each on a cluster of its own, and expects of each as many failures as are known.
+fn all_files() -> Vec<PathBuf> {
+    suite::files_of(&here("../../tests/slt"), &["slt"])
+}
+
+/// Runs files, each on a cluster of its own, and expects of each as many failures as are known.
 fn run<R: Route>(
+    files: impl IntoIterator<Item = PathBuf>,
     processes: &[u64],
     gathering: Gathering,
     over: impl AsyncFn(Database) -> Result<Arc<R>, Error>,
@@ -56,7 +61,7 @@ fn run<R: Route>(
     let runtime = Runtime::new().unwrap();
     let (root, mut known) = (here("../../tests/slt"), known());
     let (mut passed, mut wrong) = (0, Vec::new());
-    for file in suite::files_of(&root, &["slt"]) {
+    for file in files {
         let records = suite::read(&file);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
         let cluster = runtime.block_on(Cluster::start_in(processes, gathering));
@@ -77,25 +82,33 @@ fn run<R: Route>(
 
 #[test]
 fn files() {
-    run(&WORKERS, Gathering::default(), Postgres::over);
+    run(all_files(), &WORKERS, Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_over_flight() {
-    run(&WORKERS, Gathering::default(), OverFlight::over);
+    let files = all_files().into_iter().filter(|file| !suite::needs_one_session(file));
+    run(files, &WORKERS, Gathering::default(), OverFlight::over);
 }
 
 #[test]
 fn files_of_workers_in_processes() {
-    run(&IN_PROCESSES, Gathering::default(), Postgres::over);
+    run(all_files(), &IN_PROCESSES, Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_in_stages() {
-    run(&WORKERS, Gathering { stages: Stages::On, ..Gathering::default() }, Postgres::over);
+    run(
+        all_files(),
+        &WORKERS,
+        Gathering { stages: Stages::On, ..Gathering::default() },
+        Postgres::over,
+    );
 }
 
 #[test]
 fn files_prepared() {
-    run(&WORKERS, Gathering::default(), async |database| Embedded::prepared_over(database));
+    run(all_files(), &WORKERS, Gathering::default(), async |database| {
+        Embedded::prepared_over(database)
+    });
 }

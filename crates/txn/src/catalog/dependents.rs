@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use thalweg_types::{Column, ColumnId, Error, Result, SqlState, TableId, TableSchema};
 
+use super::temporary::is_temporary_namespace;
 use super::view::BoundSource;
 use super::{Catalog, Object, Securable, View, table_is_gone};
 
@@ -279,10 +280,13 @@ impl Catalog {
     }
 
     /// # Errors
-    /// If another transaction has dropped an object or column that a new view uses.
-    pub(super) fn check_binding(&self, view: &View) -> Result<()> {
+    /// If another transaction has dropped an object or column that a new view uses. The engine of
+    /// temporary objects does not know the others, so it does not check these.
+    pub(super) fn check_binding(&self, namespace: &str, view: &View) -> Result<()> {
+        let is_elsewhere =
+            |source: &BoundSource| is_temporary_namespace(namespace) && !source.is_temporary();
         let relations = view.binding.iter().flat_map(|binding| &binding.relations);
-        for relation in relations {
+        for relation in relations.filter(|relation| !is_elsewhere(&relation.source)) {
             let exists = match &relation.source {
                 BoundSource::Named { namespace, name } => self.object(namespace, name).is_some(),
                 BoundSource::Sequence(id) => self.sequence(*id).is_some(),

@@ -63,6 +63,16 @@ pub struct BoundColumn {
     pub used: bool,
 }
 
+impl BoundSource {
+    /// True for an object of one session.
+    pub(super) fn is_temporary(&self) -> bool {
+        match self {
+            BoundSource::Table(id) | BoundSource::Sequence(id) => id.is_temporary(),
+            BoundSource::Named { namespace, .. } => is_temporary_namespace(namespace),
+        }
+    }
+}
+
 impl ViewBinding {
     /// The relation that the query calls by these names.
     #[must_use]
@@ -75,10 +85,7 @@ impl ViewBinding {
     /// True if the query reads a temporary object.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
-        self.relations.iter().any(|relation| match &relation.source {
-            BoundSource::Table(id) | BoundSource::Sequence(id) => id.is_temporary(),
-            BoundSource::Named { namespace, .. } => is_temporary_namespace(namespace),
-        })
+        self.relations.iter().any(|relation| relation.source.is_temporary())
     }
 
     /// True if the query reads the relation.
