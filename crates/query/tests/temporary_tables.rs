@@ -367,3 +367,24 @@ async fn blocks_beside_others_change_temporary_tables() {
     run(&mut session, &["ROLLBACK"]).await;
     assert_eq!(rows(&mut session, joined).await, ["1 0 0"]);
 }
+
+#[tokio::test]
+async fn temporary_views_read_permanent_tables() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let mut session = database.session();
+    let definitions = [
+        "CREATE TABLE p (a integer PRIMARY KEY)",
+        "CREATE TEMP TABLE t (a integer)",
+        "CREATE TEMP VIEW v AS SELECT * FROM p",
+        "CREATE TEMP VIEW w AS SELECT p.a, t.a AS other FROM p JOIN t ON p.a = t.a",
+        "INSERT INTO p VALUES (1), (2)",
+        "INSERT INTO t VALUES (2)",
+    ];
+    run(&mut session, &definitions).await;
+    assert_eq!(rows(&mut session, "SELECT * FROM v ORDER BY a").await, ["1", "2"]);
+    assert_eq!(rows(&mut session, "SELECT * FROM w").await, ["2 2"]);
+    let refused = refusal(&mut session, "DROP TABLE p").await;
+    assert_eq!(refused.state().0, "2BP01");
+    run(&mut session, &["DROP TABLE p CASCADE"]).await;
+    assert_eq!(refusal(&mut session, "SELECT * FROM v").await.state(), SqlState::UNDEFINED_TABLE);
+}
