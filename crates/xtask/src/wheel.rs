@@ -34,8 +34,8 @@ usage: cargo xtask wheel [options]
 const LIBRARY: &str = "libthalweg_python.so";
 const MODULE: &str = "thalweg/_thalweg.abi3.so";
 
-/// The size in bytes that a wheel should not exceed. The shared object is compiled for speed, and is
-/// larger for now.
+/// The size in bytes that a wheel should not exceed. The shared object is compiled for speed, and
+/// is larger for now.
 const BYTES_WANTED: u64 = 60 << 20;
 
 const SUMMARY: &str = "A memory-first SQL database for live data";
