@@ -118,7 +118,7 @@ const QUERIES: &[(&str, &[&[&str]])] = &[
         &[&["a", "2"], &["b", "3"]],
     ),
     (
-        "SELECT DISTINCT customer FROM orders WHERE id BETWEEN $1 AND $2 \
+        "SELECT DISTINCT customer FROM orders WHERE id BETWEEN $1 AND $2::int \
           UNION SELECT $1::int",
         &[&["1", "3"], &["5", "6"]],
     ),
