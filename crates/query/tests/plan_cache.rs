@@ -118,13 +118,13 @@ const QUERIES: &[(&str, &[&[&str]])] = &[
         &[&["a", "2"], &["b", "3"]],
     ),
     (
-        "SELECT DISTINCT customer FROM orders WHERE id BETWEEN $1 AND $2::int \
+        "SELECT DISTINCT customer FROM orders WHERE id BETWEEN $1 AND $2 \
           UNION SELECT $1::int",
         &[&["1", "3"], &["5", "6"]],
     ),
     ("SELECT weight / $1::float FROM orders WHERE weight < $2", &[&["2", "1"], &["4", "3"]]),
     (
-        "WITH few AS (SELECT * FROM orders WHERE id <= $1::int) SELECT a.id FROM few a, few b",
+        "WITH few AS (SELECT * FROM orders WHERE id <= $1) SELECT a.id, b.id FROM few a, few b",
         &[&["2"], &["3"]],
     ),
     ("SELECT id FROM orders ORDER BY id LIMIT $1 OFFSET $2", &[&["2", "1"], &["3", "100"]]),

@@ -16,7 +16,7 @@ mod relation;
 mod scan;
 
 pub(crate) use marking::mark;
-pub(crate) use relation::{MaterializedTable, register};
+pub(crate) use relation::{MaterializedTable, register, visit_materialized};
 
 /// The alias of a derived table that is computed once.
 const MATERIALIZED: &str = "thalweg materialized";

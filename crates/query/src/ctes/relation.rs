@@ -1,5 +1,6 @@
 //! Plans a derived table of the reserved name as the scan of a table that is computed once.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, internal_err};
-use datafusion::datasource::provider_as_source;
+use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{
@@ -115,6 +116,37 @@ fn refers_outside(plan: &LogicalPlan, around: &mut Vec<DFSchemaRef>) -> Result<b
     }
     around.truncate(depth);
     Ok(found)
+}
+
+/// Visits a plan, and before it the plans of the `WITH` queries that it materialises, each once.
+///
+/// # Errors
+/// If DataFusion cannot walk the plan.
+pub(crate) fn visit_materialized(
+    plan: &LogicalPlan,
+    visit: &mut dyn FnMut(&LogicalPlan),
+) -> Result<()> {
+    visit_new(plan, &mut HashSet::new(), visit)
+}
+
+fn visit_new(
+    plan: &LogicalPlan,
+    known: &mut HashSet<*const MaterializedTable>,
+    visit: &mut dyn FnMut(&LogicalPlan),
+) -> Result<()> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            let source = source_as_provider(&scan.source)?;
+            if let Some(table) = source.downcast_ref::<MaterializedTable>()
+                && known.insert(std::ptr::from_ref(table))
+            {
+                visit_new(&table.plan, known, visit)?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    visit(plan);
+    Ok(())
 }
 
 /// The rows of a `WITH` query, computed once for all scans of one statement.

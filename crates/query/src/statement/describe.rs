@@ -28,6 +28,7 @@ use super::delete::target_table;
 use super::insert::is_default;
 use super::update::target_of;
 use super::{Execution, Target, ast_tools, data_modifying_with, explain, folded, settings};
+use crate::ctes;
 use crate::locks;
 use crate::parameters::{bind, bind_in, count, literal, number, placeholder};
 use crate::plan;
@@ -154,8 +155,13 @@ async fn infer_from(
                 Err(_) => continue,
             },
         };
-        let found = parameter_type::parameters_of(&planned.plan);
-        for (number, found) in found.into_iter().chain(parameters_of(&planned.plan)) {
+        let mut found = Vec::new();
+        let visited = ctes::visit_materialized(&planned.plan, &mut |plan| {
+            found.extend(parameter_type::parameters_of(plan));
+            found.extend(parameters_of(plan));
+        });
+        debug_assert!(visited.is_ok(), "the visit itself never fails");
+        for (number, found) in found {
             if let Some(place @ None) = types.get_mut(number - 1) {
                 *place = Some(found);
             }
