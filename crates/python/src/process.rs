@@ -1,5 +1,5 @@
-//! What all connections of a process share: the runtime that their statements run on, the way in
-//! which a Python thread waits for the engine, and the check that the process was not forked.
+//! Parts that all connections of a process share: the runtime that their statements run on, the way
+//! in which a Python thread waits for the engine, and the check that the process was not forked.
 
 use std::future::Future;
 use std::pin::pin;

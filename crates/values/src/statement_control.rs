@@ -23,7 +23,8 @@ pub use memory::{Exhausted, StatementMemory, StatementsMemory};
 /// constants, and every pass of the planner copies them.
 const FOLDED_BYTES_MAX: usize = 64 << 10;
 
-/// A cancellation check also counts the work's memory, once that has changed by so much.
+/// Checks also count the work's memory for the statement's other threads, once that has changed by
+/// so much.
 const UNSETTLED_BYTES: i64 = 256 << 10;
 
 thread_local! {
@@ -114,9 +115,7 @@ pub fn within<T>(stop: &Arc<StatementControl>, work: impl FnOnce() -> T) -> T {
 /// # Errors
 /// If the work was stopped (no client reads this error), or if it has more memory than its limit.
 pub fn check_cancelled() -> Result<()> {
-    if unsettled().abs() >= UNSETTLED_BYTES {
-        settle();
-    }
+    settle_much();
     CURRENT.with_borrow(|stop| {
         let Some(stop) = stop else { return Ok(()) };
         stop.check_cancelled()?;
@@ -132,6 +131,7 @@ pub fn check_cancelled() -> Result<()> {
 /// # Errors
 /// If it has more than its limit.
 pub fn check_reserving() -> std::result::Result<(), Exhausted> {
+    settle_much();
     CURRENT.with_borrow(|stop| {
         stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_reserving(unsettled()))
     })
@@ -142,6 +142,7 @@ pub fn check_reserving() -> std::result::Result<(), Exhausted> {
 /// # Errors
 /// If it should spill.
 pub fn check_spilling(reserved: usize) -> std::result::Result<(), Exhausted> {
+    settle_much();
     CURRENT.with_borrow(|stop| {
         stop.as_ref().map_or(Ok(()), |stop| stop.memory.check_spilling(reserved, unsettled()))
     })
@@ -158,6 +159,7 @@ pub fn check_value(bytes: usize, beside: usize) -> Result<()> {
     if together > FOLDED_BYTES_MAX && FOLDING.get() {
         return Err(Error::new(SqlState::OUT_OF_MEMORY, "the constant is too large for a plan"));
     }
+    settle_much();
     CURRENT.with_borrow(|stop| {
         let Some(stop) = stop else { return Ok(()) };
         stop.check_cancelled()?;
@@ -188,6 +190,14 @@ pub fn too_much(exhausted: &Exhausted) -> Error {
 /// Bytes that the thread has allocated since its work was last charged.
 fn unsettled() -> i64 {
     thread_net_bytes().wrapping_sub(SETTLED.get())
+}
+
+/// Settles if there is much to settle: threads that allocate beside each other would otherwise
+/// exceed a limit together, each within it by its own count.
+fn settle_much() {
+    if unsettled().abs() >= UNSETTLED_BYTES {
+        settle();
+    }
 }
 
 /// Charges the thread's work with what it has allocated since it was charged last.

@@ -102,6 +102,9 @@ pub(super) fn add(parsed: &mut Tree, predicates: Predicates) -> Result<(), Parse
         let mut parser = Parser::new(&ThalwegDialect)
             .with_tokens_with_locations(tokens)
             .with_recursion_limit(NESTING_MAX);
+        if parser.peek_keyword(Keyword::DO) {
+            return parser.expected_ref("an expression", parser.peek_token_ref());
+        }
         let predicate = parser.parse_expr()?;
         parser.expect_keyword_is(Keyword::DO)?;
         Ok::<Expr, ParserError>(predicate)

@@ -22,7 +22,7 @@ pub struct CheckpointReader {
     sections: Vec<SectionInfo>,
     /// The chunk files that it names, ascending by number.
     named: Vec<ChunkFile>,
-    /// The same files, open; empty if only the manifest was opened.
+    /// These files, open; empty if only the manifest was opened.
     chunk_files: Vec<ChunkFileReader>,
 }
 

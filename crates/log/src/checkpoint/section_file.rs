@@ -166,7 +166,7 @@ pub struct SectionFile {
     table: TablePlace,
 }
 
-/// What the footer says of the table.
+/// The table as the footer describes it.
 #[derive(Clone, Copy)]
 struct TablePlace {
     offset: u64,

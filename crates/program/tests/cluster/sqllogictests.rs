@@ -47,13 +47,8 @@ const WORKERS: [u64; 4] = [1; 4];
 /// The same, two in each process.
 const IN_PROCESSES: [u64; 2] = [2; 2];
 
-fn all_files() -> Vec<PathBuf> {
-    suite::files_of(&here("../../tests/slt"), &["slt"])
-}
-
-/// Runs files, each on a cluster of its own, and expects of each as many failures as are known.
+/// Runs all files, each on a cluster of its own, and expects of each as many failures as are known.
 fn run<R: Route>(
-    files: impl IntoIterator<Item = PathBuf>,
     processes: &[u64],
     gathering: Gathering,
     over: impl AsyncFn(Database) -> Result<Arc<R>, Error>,
@@ -61,7 +56,7 @@ fn run<R: Route>(
     let runtime = Runtime::new().unwrap();
     let (root, mut known) = (here("../../tests/slt"), known());
     let (mut passed, mut wrong) = (0, Vec::new());
-    for file in files {
+    for file in suite::files_of(&root, &["slt"]) {
         let records = suite::read(&file);
         let name = file.strip_prefix(&root).unwrap().display().to_string();
         let cluster = runtime.block_on(Cluster::start_in(processes, gathering));
@@ -82,33 +77,25 @@ fn run<R: Route>(
 
 #[test]
 fn files() {
-    run(all_files(), &WORKERS, Gathering::default(), Postgres::over);
+    run(&WORKERS, Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_over_flight() {
-    let files = all_files().into_iter().filter(|file| !suite::needs_one_session(file));
-    run(files, &WORKERS, Gathering::default(), OverFlight::over);
+    run(&WORKERS, Gathering::default(), OverFlight::over);
 }
 
 #[test]
 fn files_of_workers_in_processes() {
-    run(all_files(), &IN_PROCESSES, Gathering::default(), Postgres::over);
+    run(&IN_PROCESSES, Gathering::default(), Postgres::over);
 }
 
 #[test]
 fn files_in_stages() {
-    run(
-        all_files(),
-        &WORKERS,
-        Gathering { stages: Stages::On, ..Gathering::default() },
-        Postgres::over,
-    );
+    run(&WORKERS, Gathering { stages: Stages::On, ..Gathering::default() }, Postgres::over);
 }
 
 #[test]
 fn files_prepared() {
-    run(all_files(), &WORKERS, Gathering::default(), async |database| {
-        Embedded::prepared_over(database)
-    });
+    run(&WORKERS, Gathering::default(), async |database| Embedded::prepared_over(database));
 }

@@ -46,13 +46,6 @@ pub struct Report {
     pub failures: Vec<String>,
 }
 
-/// True for a file whose statements need one session. Over Flight SQL each statement outside of a
-/// transaction has a session of its own.
-#[allow(dead_code, reason = "not all routes ask")]
-pub fn needs_one_session(file: &Path) -> bool {
-    file.ends_with("ddl/temporary_tables.slt")
-}
-
 /// All `.slt` files in a directory and below, in order.
 pub fn files_of(directory: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();

@@ -113,7 +113,7 @@ impl Flight {
         }
         let executed = call_session.execute(&self.shared, sql).await;
         let done = self.done(executed, watch, call_session).await?;
-        if alone && (kind == StatementKind::Other || takes_locks(sql)) {
+        if alone && (kind == StatementKind::Other || takes_locks(sql) || names_temporary(sql)) {
             self.connect(caller, call_session)?;
         }
         Ok(done)
@@ -377,8 +377,16 @@ pub(super) fn leaves_something(sql: &str) -> bool {
     let is_remembered = |word: &str| REMEMBERED.iter().any(|name| word.eq_ignore_ascii_case(name));
     match StatementKind::of(sql) {
         StatementKind::Transaction | StatementKind::Other => true,
-        _ => takes_locks(sql) || words_of(sql).any(is_remembered),
+        _ => takes_locks(sql) || names_temporary(sql) || words_of(sql).any(is_remembered),
     }
+}
+
+/// True if a statement may create temporary objects, which belong to their session.
+fn names_temporary(sql: &str) -> bool {
+    let is_temporary = |word: &str| {
+        ["temp", "temporary", "pg_temp"].iter().any(|known| word.eq_ignore_ascii_case(known))
+    };
+    words_of(sql).any(is_temporary)
 }
 
 /// A `FlightInfo` with one ticket.
@@ -399,7 +407,7 @@ pub(super) fn flight_info(
 /// change.
 fn repeatable(sql: &str) -> bool {
     let changes = |word: &str| {
-        ["insert", "update", "delete", "nextval", "setval"]
+        ["insert", "into", "update", "delete", "nextval", "setval"]
             .iter()
             .any(|known| word.eq_ignore_ascii_case(known))
     };
@@ -442,6 +450,9 @@ mod tests {
             ("SELECT 1", false),
             ("INSERT INTO t VALUES (1)", false),
             ("CREATE TABLE t (n int)", false),
+            ("CREATE TEMP TABLE t (n int)", true),
+            ("SELECT 1 AS n INTO TEMPORARY t", true),
+            ("CREATE VIEW pg_temp.v AS SELECT 1", true),
             ("SELECT pg_catalog.set_config('a.b', 'c', false)", true),
             ("SELECT pg_advisory_lock(1)", true),
             ("SELECT nextval('s')", true),

@@ -21,7 +21,7 @@ fn every_file_is_answered_as_embedded() {
     assert!(!files.is_empty(), "there are no files in tests/slt");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime can be made");
     let mut all = Report::default();
-    for file in files.into_iter().filter(|file| !suite::needs_one_session(file)) {
+    for file in files {
         let records = suite::read(&file);
         let report = runtime.block_on(async {
             let route = OverFlight::over(Database::in_memory().expect("memory is there")).await;

@@ -1,4 +1,4 @@
-//! What a manifest holds of a chunk whose columns lie in chunk files.
+//! A manifest's entry of a chunk whose columns lie in chunk files.
 
 use thalweg_store::Bitmap;
 use thalweg_types::{Result, RowId};

@@ -99,7 +99,7 @@ fn a_checkpoint_after_few_changes_writes_few_bytes() {
     assert!(whole > 10 * ROWS as u64, "{whole} bytes");
     for restarts in [false, true] {
         if restarts {
-            // What lies in chunk files is known after a start, too.
+            // The engine knows the columns in chunk files after a start, too.
             is_sound(&mut world);
         }
         update(&mut world, id, 100, false);
