@@ -46,7 +46,8 @@ pub use random::{Random, RealRandom, SeededRandom};
 pub use real_files::RealFiles;
 pub use recycling::Recycling;
 pub use simulated::{
-    DiskCondition, Entered, Fault, Lie, SECTOR, Schedule, SimulatedDisk, Timer, is_simulated,
+    DiskCondition, Entered, Fault, Lie, OpenedThrough, SECTOR, Schedule, SimulatedDisk, Timer,
+    is_simulated,
 };
 pub use threads::{RealThreads, ThreadHandle, ThreadNumber, Threads};
 pub use waiting::{Condvar, Receiver, RecvError, RecvTimeoutError, Sender, TryRecvError, channel};

@@ -732,7 +732,7 @@ mod tests {
 
     use super::*;
 
-    fn table(id: u32, name: &str) -> TableSchema {
+    pub(super) fn table(id: u32, name: &str) -> TableSchema {
         TableSchema {
             id: TableId(id),
             namespace: DEFAULT_NAMESPACE.to_owned(),

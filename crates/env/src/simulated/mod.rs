@@ -5,6 +5,7 @@ mod content;
 mod directory;
 mod disk;
 mod faults;
+mod opened_through;
 #[expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -15,5 +16,6 @@ mod schedule;
 pub use content::SECTOR;
 pub use disk::SimulatedDisk;
 pub use faults::{DiskCondition, Fault, Lie};
+pub use opened_through::OpenedThrough;
 pub(crate) use schedule::wait_until;
 pub use schedule::{Entered, Schedule, Timer, is_simulated};

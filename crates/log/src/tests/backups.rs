@@ -1,11 +1,10 @@
 //! Backups of a database that goes on writing checkpoints.
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use thalweg_env::{DirLock, Env, File, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_env::{Env, FileSystem, OpenMode, OpenedThrough, SimulatedDisk};
 use thalweg_types::Lsn;
 
 use super::world::{Chunks, Item, PATH, read_all, write_checkpoint};
@@ -15,56 +14,6 @@ use crate::{
 };
 
 const COPY: &str = "/data/copy";
-
-/// A disk on which something happens when a file is opened whose path ends in a certain way.
-struct Hooked {
-    disk: SimulatedDisk,
-    end: &'static str,
-    mode: OpenMode,
-    hook: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl FileSystem for Hooked {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        if mode == self.mode && path.to_str().is_some_and(|path| path.ends_with(self.end)) {
-            let hook = self.hook.lock().take();
-            hook.into_iter().for_each(|hook| hook());
-        }
-        self.disk.open(path, mode)
-    }
-
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_dir_all(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.disk.exists(path)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>> {
-        self.disk.lock(path)
-    }
-}
 
 /// A database in use, whose checkpoint has a chunk file.
 struct Live {
@@ -127,18 +76,23 @@ fn a_checkpoint_during_a_backup_does_no_harm() {
         (".tls", OpenMode::CreateNew),
     ];
     for (end, mode) in moments {
-        let (mut live, disk) = live();
+        let (live, disk) = live();
         let env = live.env.clone();
         let before = live.items.clone();
         let after = Arc::new(Mutex::new(Vec::new()));
         let reached = Arc::clone(&after);
-        let hook: Box<dyn FnOnce() + Send> = Box::new(move || {
-            live.append_and_checkpoint(5);
-            reached.lock().clone_from(&live.items);
+        let live = Mutex::new(Some(live));
+        let files = OpenedThrough::new(disk.clone(), move |disk, path, with| {
+            if with == mode
+                && path.to_str().is_some_and(|path| path.ends_with(end))
+                && let Some(mut live) = live.lock().take()
+            {
+                live.append_and_checkpoint(5);
+                reached.lock().clone_from(&live.items);
+            }
+            disk.open(path, with)
         });
-        let hook = Mutex::new(Some(hook));
-        let hooked = Hooked { disk: disk.clone(), end, mode, hook };
-        backup(&env.with_files(hooked), Path::new(PATH), Path::new(COPY)).unwrap();
+        backup(&env.with_files(files), Path::new(PATH), Path::new(COPY)).unwrap();
         let (found, after) = (copied(&disk, &env), after.lock());
         assert_eq!(after.len(), 10, "the checkpoint was written on the way");
         assert!(found.starts_with(&before) && after.starts_with(&found), "at {mode:?} of {end}");

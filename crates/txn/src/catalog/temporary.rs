@@ -177,19 +177,8 @@ mod tests {
     use super::*;
 
     fn table(id: u32, namespace: &str, name: &str) -> CatalogChange {
-        let schema = TableSchema {
-            id: TableId(id),
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-            columns: Vec::new(),
-            primary_key: None,
-            unique: Vec::new(),
-            checks: Vec::new(),
-            indexes: Vec::new(),
-            foreign_keys: Vec::new(),
-            shard_key: None,
-            next_column_id: 0,
-        };
+        let schema =
+            TableSchema { namespace: namespace.to_owned(), ..super::super::tests::table(id, name) };
         CatalogChange::CreateTable { schema }
     }
 

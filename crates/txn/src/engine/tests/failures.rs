@@ -1,11 +1,10 @@
 //! What a failing disk does to groups that are on their way.
 
 use std::io::{self, IoSlice};
-use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex};
-use thalweg_env::{DirLock, Env, Fault, File, FileIdentity, FileSystem, OpenMode, SimulatedDisk};
+use thalweg_env::{Env, Fault, File, FileIdentity, FileSystem, OpenedThrough, SimulatedDisk};
 use thalweg_store::ClosedChunk;
 use thalweg_types::{Lsn, Result, SqlState, TableId};
 
@@ -16,13 +15,7 @@ use crate::stage_queues::{Receiver, channel};
 use crate::transaction_stage::Request;
 use crate::{CatalogChange, Durability, Engine, Staged, Transaction, WriteSet};
 
-/// A disk whose writes wait while the gate is shut.
-#[derive(Clone)]
-struct GatedDisk {
-    disk: SimulatedDisk,
-    gate: Arc<Gate>,
-}
-
+/// Lets writes wait while it is shut.
 #[derive(Default)]
 struct Gate {
     shut: Mutex<bool>,
@@ -103,44 +96,13 @@ impl File for GatedFile {
     }
 }
 
-impl FileSystem for GatedDisk {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn File>> {
-        let file = self.disk.open(path, mode)?;
-        let holds_heads = path.ends_with("HEADS");
-        Ok(Arc::new(GatedFile { file, gate: Arc::clone(&self.gate), holds_heads }))
-    }
-
-    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-
-    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_dir_all(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-
-    fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.disk.exists(path)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DirLock>> {
-        self.disk.lock(path)
-    }
+/// A disk whose writes wait while the gate is shut.
+fn gated(disk: SimulatedDisk, gate: Arc<Gate>) -> impl FileSystem + 'static {
+    OpenedThrough::new(disk, move |disk, path, mode| {
+        let file = disk.open(path, mode)?;
+        let (gate, holds_heads) = (Arc::clone(&gate), path.ends_with("HEADS"));
+        Ok(Arc::new(GatedFile { file, gate, holds_heads }))
+    })
 }
 
 struct Bench {
@@ -158,7 +120,7 @@ impl Bench {
     fn new() -> Bench {
         let (env, disk, _) = Env::simulated(7);
         let gate = Arc::new(Gate::default());
-        let env = env.with_files(GatedDisk { disk: disk.clone(), gate: Arc::clone(&gate) });
+        let env = env.with_files(gated(disk.clone(), Arc::clone(&gate)));
         let engine = Engine::open(env.clone(), options()).unwrap();
         let table = engine.allocate_table_id();
         let mut transaction = Transaction::new(engine.snapshot());
