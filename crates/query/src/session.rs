@@ -747,12 +747,20 @@ impl Session {
                     }
                 }
             };
-            if has_others {
-                patience.wait_for_commit(&database, committing).await?;
-            }
             match temporary {
-                Some(temporary) => temporary.commit().await,
+                None if has_others => patience.wait_for_commit(&database, committing).await,
                 None => Ok(()),
+                Some(temporary) if !has_others => temporary.commit().await,
+                Some(temporary) => {
+                    // A task of its own: a caller that stops waiting between the two commits must
+                    // not leave the second one out.
+                    let both = async move {
+                        patience.wait_for_commit(&database, committing).await?;
+                        temporary.commit().await
+                    };
+                    let done = thalweg_runtime::spawn(both).await;
+                    done.map_err(|died| Error::internal("a commit broke down").with_source(died))?
+                }
             }
         }
     }
