@@ -350,10 +350,22 @@ impl Session {
             }
             None => self.notifications.roll_back_to(0),
         }
+        self.setting_requests = SettingRequests::default();
+    }
+
+    /// Carries out what functions of the last statement asked for, once its rows have all been
+    /// delivered: changes the settings that `set_config` named, and outside of a block sends the
+    /// messages of `pg_notify`.
+    ///
+    /// # Errors
+    /// If a setting cannot have its value any more; the messages were sent.
+    pub fn finish_statement(&mut self) -> Result<()> {
+        self.publish_notifications();
+        self.carry_out_setting_requests()
     }
 
     /// Sends the messages of a statement outside of a block, whose rows have all been delivered.
-    pub fn publish_notifications(&self) {
+    fn publish_notifications(&self) {
         if self.block.is_none() {
             self.notifications.commit();
         }

@@ -377,10 +377,13 @@ async fn temporary_views_read_permanent_tables() {
         "CREATE TEMP TABLE t (a integer)",
         "CREATE TEMP VIEW v AS SELECT * FROM p",
         "CREATE TEMP VIEW w AS SELECT p.a, t.a AS other FROM p JOIN t ON p.a = t.a",
+        "CREATE TEMP VIEW x AS SELECT t.* FROM t JOIN p USING (a)",
+        "CREATE TEMP VIEW y AS SELECT * FROM t JOIN p USING (a)",
         "INSERT INTO p VALUES (1), (2)",
         "INSERT INTO t VALUES (2)",
     ];
     run(&mut session, &definitions).await;
+    assert_eq!(rows(&mut session, "SELECT x.a, y.a FROM x, y").await, ["2 2"]);
     assert_eq!(rows(&mut session, "SELECT * FROM v ORDER BY a").await, ["1", "2"]);
     assert_eq!(rows(&mut session, "SELECT * FROM w").await, ["2 2"]);
     let refused = refusal(&mut session, "DROP TABLE p").await;

@@ -164,6 +164,7 @@ impl VisitorMut for Rewrite<'_> {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         integers::unmark_select(select);
         self.relations.leave_select();
+        self.qualifiers.complete_stars(select);
         self.qualifiers.leave_select();
         ControlFlow::Continue(())
     }

@@ -1,4 +1,5 @@
-//! `e.a` in a query inside another one, where `e` is a relation of the outer query.
+//! Names before a point: `t.*` over a table that is read as `s.t`, and `e.a` in a query inside
+//! another one, where `e` is a relation of the outer query.
 //!
 //! In PostgreSQL a name before a point is a relation's. DataFusion first looks for a column `e`
 //! with a field `a` in the inner query, and refuses one without fields
@@ -9,7 +10,8 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, FromTable, Ident, ObjectName, Select, Statement, TableFactor, TableWithJoins, Visit,
+    Expr, FromTable, Ident, ObjectName, ObjectNamePart, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Visit,
 };
 
 use super::build::call;
@@ -51,6 +53,27 @@ impl Qualifiers {
 
     pub(super) fn leave_select(&mut self) {
         self.levels.pop();
+    }
+
+    /// Writes the schema before the name in `t.*` where the query reads `s.t`: DataFusion finds the
+    /// relation of a star by its whole name only. To be called after everything inside the query was
+    /// visited. No upstream issue found.
+    pub(super) fn complete_stars(&self, select: &mut Select) {
+        let Some(own) = self.levels.last() else { return };
+        for item in &mut select.projection {
+            let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) =
+                item
+            else {
+                continue;
+            };
+            let ([part], Some(relation)) = (name.0.as_slice(), last(name)) else { continue };
+            let has_schema =
+                |(label, before): &&Labelled| *label == relation && *before != [outer_schema()];
+            if let Some((_, before)) = own.iter().find(has_schema) {
+                let before = before.iter().cloned().map(ObjectNamePart::Identifier);
+                *name = ObjectName(before.chain([part.clone()]).collect());
+            }
+        }
     }
 
     /// Writes out a column of an outer query's relation, and an array of such columns; to be called

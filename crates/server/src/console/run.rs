@@ -209,9 +209,7 @@ impl Running {
             Ok(()) => ran,
             Err(error) => ran.and(Err(error)),
         };
-        if committed.is_ok() {
-            self.call.session.publish_notifications();
-        }
+        let committed = committed.and_then(|()| self.call.session.finish_statement());
         if let Err(error) = committed {
             self.send(&json!({ "error": error_fields(&error) })).await?;
         }

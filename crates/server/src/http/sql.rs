@@ -99,7 +99,7 @@ impl Statement {
             let notices = notices.collect::<Vec<_>>();
             return Ok(Json(json!({ "tag": tag, "notices": notices })).into_response());
         }
-        let Statement { call, watch, format } = self;
+        let Statement { mut call, watch, format } = self;
         let options = match &outcome.copy {
             // The COPY statement specifies the format of its rows itself.
             Some(Copy::Out(options)) => options.clone(),
@@ -108,9 +108,7 @@ impl Statement {
         let kind = content_type(options.format.unwrap_or(format));
         let mut pieces = ReadAhead::start(async move |pieces| {
             let sent = send_rows(outcome, &options, &watch, &pieces).await;
-            if sent.is_ok() {
-                call.session.publish_notifications();
-            }
+            let sent = sent.and_then(|()| call.session.finish_statement());
             drop((call, permit));
             watch.end(sent.as_ref().err());
             sent

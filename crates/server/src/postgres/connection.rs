@@ -181,13 +181,14 @@ impl Client {
 
     /// Sends `ReadyForQuery`, after the settings that changed.
     fn ready(&mut self) {
+        // The value of a setting was checked when `set_config` was called.
+        let _ = self.session.finish_statement();
         if self.reported.changes(&self.session, &mut self.wire.replies) {
             self.listed.connection.call(self.reported.application_name());
         }
         let status = self.session.transaction();
         if status == TransactionStatus::Idle {
             self.portals.clear();
-            self.session.publish_notifications();
             // A session that missed messages ends when it waits for its client.
             let _ = self.pass_on_notifications();
         }
