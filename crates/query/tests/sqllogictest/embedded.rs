@@ -201,12 +201,24 @@ fn only_reads(sql: &str) -> bool {
 /// Prepares a query and runs it twice.
 async fn answer_twice(session: &mut Session, sql: &str) -> Result<Output> {
     let prepared = session.prepare(sql, &[]).await?;
-    output(session.execute_prepared(&prepared, &[]).await?).await?;
-    output(session.execute_prepared(&prepared, &[]).await?).await
+    let first = session.execute_prepared(&prepared, &[]).await?;
+    read(session, first).await?;
+    let second = session.execute_prepared(&prepared, &[]).await?;
+    read(session, second).await
 }
 
 async fn answer_one(session: &mut Session, sql: &str) -> Result<Output> {
-    output(session.execute(sql).await?).await
+    let outcome = session.execute(sql).await?;
+    read(session, outcome).await
+}
+
+/// Reads a result, and reports to the session that its rows failed, as a server does.
+async fn read(session: &mut Session, outcome: Outcome) -> Result<Output> {
+    let read = output(outcome).await;
+    if read.is_err() {
+        session.fail();
+    }
+    read
 }
 
 async fn output(mut outcome: Outcome) -> Result<Output> {
