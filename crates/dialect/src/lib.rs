@@ -19,6 +19,7 @@ pub mod rewrite;
 mod testing;
 #[cfg(test)]
 mod tests;
+pub mod walk;
 
 pub use analyze::{in_session_zone, with_operand_types};
 pub use clock_literal::depends_on_clock;

@@ -10,9 +10,9 @@ use arrow::datatypes::Field;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut, visit_expressions,
-    visit_expressions_mut,
+    Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut,
 };
+use thalweg_dialect::walk;
 use thalweg_formats::text::ValueFormatter;
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::types::sql_name;
@@ -93,7 +93,7 @@ pub(crate) fn refuse_unbound(tree: &Tree) -> Result<()> {
 pub(crate) fn bind(tree: &mut Tree, values: &[Option<Expr>]) {
     match tree {
         Tree::Statement(statement) => {
-            let _ = VisitMut::visit(statement.as_mut(), &mut Unnamed);
+            let _ = walk::visit_mut(statement.as_mut(), &mut Unnamed);
             bind_in(statement.as_mut(), values);
         }
         Tree::Explain(explain) => bind(&mut explain.statement, values),
@@ -131,7 +131,7 @@ pub(crate) fn is_parameter(expr: &Expr) -> bool {
 
 /// [`bind`] for a part of a tree.
 pub(crate) fn bind_in(part: &mut impl VisitMut, values: &[Option<Expr>]) {
-    let _ = visit_expressions_mut(part, |expr| {
+    let _ = walk::visit_expressions_mut(part, |expr| {
         let at = placeholder(expr).and_then(|name| number(name).ok());
         if let Some(Some(value)) = at.and_then(|at| values.get(at - 1)) {
             *expr = value.clone();
@@ -143,7 +143,7 @@ pub(crate) fn bind_in(part: &mut impl VisitMut, values: &[Option<Expr>]) {
 fn each_expression(tree: &Tree, visit: &mut impl FnMut(&Expr) -> bool) {
     match tree {
         Tree::Statement(statement) => {
-            let _ = visit_expressions(statement.as_ref(), |expr| match visit(expr) {
+            let _ = walk::visit_expressions(statement.as_ref(), |expr| match visit(expr) {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             });

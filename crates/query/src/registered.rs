@@ -9,8 +9,9 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement, Visitor};
 use thalweg_dialect::parse::parse;
+use thalweg_dialect::walk;
 use thalweg_types::{Error, Result};
 
 /// The registered tables of a session, by name. Clones are cheap.
@@ -58,7 +59,7 @@ pub fn relation_names(sql: &str) -> Result<Vec<String>> {
     let mut names = Names::default();
     for parsed in parse(sql)? {
         if let Some(statement) = statement_of(&parsed.statement) {
-            let _ = statement.visit(&mut names);
+            let _ = walk::visit(statement, &mut names);
         }
     }
     let Names { relations, expressions } = names;

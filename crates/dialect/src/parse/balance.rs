@@ -7,15 +7,16 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, VisitorMut};
 use thalweg_values::sql_text::depth::UNBALANCED_MAX;
 
 /// Balances every long chain of a statement.
 pub(super) fn balance(tree: &mut Tree) {
     match tree {
         Tree::Statement(statement) => {
-            let _ = statement.visit(&mut Balance);
+            let _ = walk::visit_mut(statement, &mut Balance);
         }
         Tree::Explain(explain) => balance(&mut explain.statement),
         _ => {}

@@ -6,9 +6,10 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
-    ConflictTarget, Expr, Ident, Insert, OnInsert, Setting, Statement, VisitMut, VisitorMut,
+    ConflictTarget, Expr, Ident, Insert, OnInsert, Setting, Statement, VisitorMut,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -119,7 +120,7 @@ pub(super) fn add(parsed: &mut Tree, predicates: Predicates) -> Result<(), Parse
         inner = explain.statement.as_mut();
     }
     if let Tree::Statement(statement) = inner {
-        let _ = VisitMut::visit(statement.as_mut(), &mut inserts);
+        let _ = walk::visit_mut(statement.as_mut(), &mut inserts);
     }
     Ok(())
 }

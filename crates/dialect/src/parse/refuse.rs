@@ -11,10 +11,9 @@ mod write;
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::parser::Statement as EngineStatement;
-use datafusion::sql::sqlparser::ast::{
-    Expr, Query, Select, Statement, TableFactor, Visit, Visitor,
-};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Select, Statement, TableFactor, Visitor};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use thalweg_types::{Error, Result};
@@ -26,7 +25,7 @@ use thalweg_types::{Error, Result};
 /// 0A000 with the name of the clause.
 pub(super) fn check(statement: &EngineStatement) -> Result<()> {
     match statement {
-        EngineStatement::Statement(statement) => match statement.visit(&mut Refuse) {
+        EngineStatement::Statement(statement) => match walk::visit(statement, &mut Refuse) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(error) => Err(error),
         },

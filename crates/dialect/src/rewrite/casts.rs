@@ -7,9 +7,10 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, OrderBy, OrderByKind, Query, SelectItem, SetExpr, Value, ValueWithSpan,
-    Visit, VisitMut, VisitorMut,
+    Visit, VisitorMut,
 };
 
 use super::build::{call, text};
@@ -93,7 +94,7 @@ struct Pairs {
 impl Pairs {
     fn note(&mut self, expr: &Expr) {
         let mut plain = expr.clone();
-        let _ = VisitMut::visit(&mut plain, &mut WithoutCasts);
+        let _ = walk::visit_mut(&mut plain, &mut WithoutCasts);
         let written = expr.to_string();
         let known = self.known.entry(plain.to_string()).or_insert_with(|| written.clone());
         self.found |= *known != written;

@@ -6,7 +6,8 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, Statement, Visit, Visitor};
+use crate::walk;
+use datafusion::sql::sqlparser::ast::{Expr, Statement, Visitor};
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::statement_control::check_cancelled;
 
@@ -60,7 +61,7 @@ pub(super) struct Budget(usize);
 impl Budget {
     pub(super) fn of(statement: &Statement) -> Budget {
         let mut written = Count(0);
-        let _ = statement.visit(&mut written);
+        let _ = walk::visit(statement, &mut written);
         Budget(written.0.saturating_mul(EXPRESSIONS_PER_WRITTEN).saturating_add(EXPRESSIONS_MIN))
     }
 
@@ -97,7 +98,7 @@ impl Visitor for Count {
 /// # Errors
 /// If it calls a volatile function (`0A000`).
 pub(super) fn check_repeated(operand: &Expr) -> Result<()> {
-    match operand.visit(&mut FindVolatile) {
+    match walk::visit(operand, &mut FindVolatile) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(name) => {
             Err(Error::unsupported(format!("{name}() in a comparison that repeats it"))

@@ -8,9 +8,10 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, GroupByExpr, Ident, Join, JoinOperator, OrderByKind, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, Visit, Visitor,
+    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, Value, Visitor,
 };
 
 use super::aggregates::names_aggregate;
@@ -110,17 +111,17 @@ fn used(select: &Select, order: &[Expr]) -> (BTreeSet<Named>, bool) {
     let mut has_star = false;
     for item in &select.projection {
         has_star |= matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
-        let _ = item.visit(&mut used);
+        let _ = walk::visit(item, &mut used);
     }
-    let _ = select.having.visit(&mut used);
-    let _ = select.distinct.visit(&mut used);
-    let _ = select.named_window.visit(&mut used);
+    let _ = walk::visit(&select.having, &mut used);
+    let _ = walk::visit(&select.distinct, &mut used);
+    let _ = walk::visit(&select.named_window, &mut used);
     // The name of an output column comes first in ORDER BY.
     let outputs = output_names(select);
     let is_output =
         |expr: &Expr| matches!(name_of(expr), Some((None, name)) if outputs.contains(&name));
     for expr in order.iter().filter(|expr| !is_output(expr)) {
-        let _ = expr.visit(&mut used);
+        let _ = walk::visit(expr, &mut used);
     }
     (used.columns, has_star)
 }

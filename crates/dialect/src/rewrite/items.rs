@@ -5,9 +5,9 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
-    Expr, GroupByExpr, Ident, OrderByExpr, Query, Select, SetExpr, TableFactor, VisitMut,
-    VisitorMut,
+    Expr, GroupByExpr, Ident, OrderByExpr, Query, Select, SetExpr, TableFactor, VisitorMut,
 };
 
 use super::build::column_of;
@@ -38,14 +38,14 @@ pub(super) fn name_columns(
     let mut items = Items { names, relations, hidden: Vec::new() };
     let output = items.name_output(select);
     let keys = std::mem::replace(&mut select.group_by, GroupByExpr::Expressions(vec![], vec![]));
-    let _ = VisitMut::visit(select, &mut items);
+    let _ = walk::visit_mut(select, &mut items);
     select.group_by = items.name_keys(keys, &output);
     for order in orders {
         // A name alone means the output column, where there is one.
         let is_output =
             matches!(&order.expr, Expr::Identifier(name) if output.contains(&normalized(name)));
         if !is_output {
-            let _ = VisitMut::visit(&mut order.expr, &mut items);
+            let _ = walk::visit_mut(&mut order.expr, &mut items);
         }
     }
 }
@@ -69,7 +69,7 @@ impl Items<'_> {
     fn name_output(&mut self, select: &mut Select) -> Vec<String> {
         change_output(select, |expr| {
             let before = expr.clone();
-            let _ = VisitMut::visit(expr, self);
+            let _ = walk::visit_mut(expr, self);
             *expr != before
         })
     }
@@ -84,7 +84,7 @@ impl Items<'_> {
             let is_output =
                 matches!(&*key, Expr::Identifier(name) if output.contains(&normalized(name)));
             if !is_output {
-                let _ = VisitMut::visit(key, self);
+                let _ = walk::visit_mut(key, self);
             }
         }
         GroupByExpr::Expressions(keys, modifiers)

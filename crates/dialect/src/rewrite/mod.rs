@@ -55,8 +55,9 @@ mod windows;
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Query, Select, SetExpr, Statement, TableFactor, VisitMut, VisitorMut,
+    Expr, Query, Select, SetExpr, Statement, TableFactor, VisitorMut,
 };
 use thalweg_types::{Error, Result};
 
@@ -84,7 +85,10 @@ pub fn rewrite_statement(statement: &mut Statement, tables: &Tables) -> Result<(
     let relations = Relations::new(tables);
     let (marks, qualifiers) = (names::Marks::default(), qualifiers::Qualifiers::default());
     let budget = copies::Budget::of(statement);
-    match statement.visit(&mut Rewrite { marks, depth: 0, relations, qualifiers, budget }) {
+    match walk::visit_mut(
+        statement,
+        &mut Rewrite { marks, depth: 0, relations, qualifiers, budget },
+    ) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

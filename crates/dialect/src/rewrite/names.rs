@@ -10,9 +10,10 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select,
-    SelectItem, SetExpr, TableWithJoins, Visit, Visitor,
+    SelectItem, SetExpr, TableWithJoins, Visitor,
 };
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::column_marks::MARK;
@@ -150,7 +151,7 @@ impl Marks {
 pub(super) fn names_within(orders: &[OrderByExpr]) -> HashSet<String> {
     let mut within = Identifiers { with_qualified: true, ..Identifiers::default() };
     for order in orders.iter().filter(|order| !matches!(order.expr, Expr::Identifier(_))) {
-        let _ = order.expr.visit(&mut within);
+        let _ = walk::visit(&order.expr, &mut within);
     }
     within.names
 }
@@ -263,18 +264,18 @@ impl<'a> SelectNames<'a> {
         marks: &'a mut Marks,
     ) -> SelectNames<'a> {
         let mut identifiers = Identifiers::default();
-        let _ = select.having.visit(&mut identifiers);
-        let _ = select.qualify.visit(&mut identifiers);
+        let _ = walk::visit(&select.having, &mut identifiers);
+        let _ = walk::visit(&select.qualify, &mut identifiers);
         if let GroupByExpr::Expressions(expressions, _) = &select.group_by {
-            let _ = expressions.visit(&mut identifiers);
+            let _ = walk::visit(expressions, &mut identifiers);
         }
         if let Some(Distinct::On(expressions)) = &select.distinct {
-            let _ = expressions.visit(&mut identifiers);
+            let _ = walk::visit(expressions, &mut identifiers);
         }
         for order in orders {
             // A name alone means the output column, in PostgreSQL as well.
             if !matches!(order.expr, Expr::Identifier(_)) {
-                let _ = order.expr.visit(&mut identifiers);
+                let _ = walk::visit(&order.expr, &mut identifiers);
             }
         }
         let labels = labels(select);

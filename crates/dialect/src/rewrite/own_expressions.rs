@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, Expr, Ident, Query, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
@@ -11,17 +12,17 @@ pub(super) fn look_at(
     node: &impl Visit,
     look: impl FnMut(&Expr) -> ControlFlow<()>,
 ) -> ControlFlow<()> {
-    Visit::visit(node, &mut Looking { depth: 0, look })
+    walk::visit(node, &mut Looking { depth: 0, look })
 }
 
 /// Changes the expressions, each ahead of those inside it.
 pub(super) fn change(node: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
-    let _ = VisitMut::visit(node, &mut Changing::new(false, change));
+    let _ = walk::visit_mut(node, &mut Changing::new(false, change));
 }
 
 /// Changes the expressions, each behind those inside it.
 pub(super) fn change_inner_first(node: &mut impl VisitMut, change: impl FnMut(&mut Expr)) {
-    let _ = VisitMut::visit(node, &mut Changing::new(true, change));
+    let _ = walk::visit_mut(node, &mut Changing::new(true, change));
 }
 
 struct Looking<L> {

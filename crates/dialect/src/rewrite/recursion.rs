@@ -9,9 +9,10 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     Cte, DataType, ExactNumberInfo, Expr, ObjectName, Query, Select, SelectItem, SetExpr,
-    SetOperator, Value, visit_relations,
+    SetOperator, Value,
 };
 use thalweg_types::{Error, Result};
 
@@ -65,7 +66,7 @@ fn names(query: &SetExpr, name: &str) -> bool {
         },
         _ => ControlFlow::Continue(()),
     };
-    visit_relations(query, is_name).is_break()
+    walk::visit_relations(query, is_name).is_break()
 }
 
 fn select_of(part: &mut SetExpr) -> Option<&mut Select> {

@@ -7,11 +7,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use crate::walk;
 use arrow::datatypes::{FieldRef, Schema};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, ObjectName, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableAliasColumnDef,
-    TableFactor, TableWithJoins, Visit, Visitor,
+    TableFactor, TableWithJoins, Visitor,
 };
 use thalweg_types::{Error, Result};
 use thalweg_values::types::{from_field, sql_type};
@@ -107,9 +108,9 @@ pub fn tables_of(statement: &Statement) -> Vec<ObjectName> {
         }
     }
     let (mut named, mut needs) = (Named::default(), Needs::default());
-    let _ = statement.visit(&mut needs);
+    let _ = walk::visit(statement, &mut needs);
     if needs.found || !needs.labels.is_disjoint(&needs.names) {
-        let _ = statement.visit(&mut named);
+        let _ = walk::visit(statement, &mut named);
     }
     named.0.extend(needs.row_types);
     named.0

@@ -3,9 +3,10 @@
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, Query,
-    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    SelectItem, SetExpr, Statement, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -331,7 +332,7 @@ fn over_rows(sql: &str, rows: &Query, compared: &Expr) -> Result<Query> {
         }
     }
     let mut query = parse_query(sql)?;
-    let _ = VisitMut::visit(&mut query, &mut Fill(compared));
+    let _ = walk::visit_mut(&mut query, &mut Fill(compared));
     let SetExpr::Select(select) = query.body.as_mut() else {
         return Err(Error::internal("a SELECT was parsed as something else"));
     };

@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use crate::walk;
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query,
-    Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, Visit,
-    VisitMut, Visitor, VisitorMut,
+    Select, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value,
+    Visitor, VisitorMut,
 };
 use thalweg_types::{Error, Result, SqlState};
 
@@ -303,7 +304,7 @@ pub(super) fn expand_series(select: &mut Select) -> Result<()> {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             check_conditional(expr)?;
-            let _ = VisitMut::visit(expr, &mut Expand::default());
+            let _ = walk::visit_mut(expr, &mut Expand::default());
         }
     }
     Ok(())
@@ -488,7 +489,7 @@ pub(super) fn has_column(expr: &Expr) -> bool {
             }
         }
     }
-    Visit::visit(expr, &mut Columns).is_break()
+    walk::visit(expr, &mut Columns).is_break()
 }
 
 /// The arguments, if they are whole numbers that are written out, and the type of the series.

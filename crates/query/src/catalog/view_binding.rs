@@ -25,9 +25,10 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Query, Visitor};
 use parking_lot::Mutex;
 use thalweg_dialect::parse::parse_single;
+use thalweg_dialect::walk;
 use thalweg_txn::{BoundColumn, BoundRelation, BoundSource, Catalog, Object, RoleId, ViewBinding};
 use thalweg_types::{ColumnId, TableSchema};
 use thalweg_values::errors::external;
@@ -95,7 +96,7 @@ fn named_queries(query: &str) -> Result<BTreeSet<String>> {
     }
     let mut names = Names(BTreeSet::new());
     if let Tree::Statement(statement) = parse_single(query).map_err(external)?.statement {
-        let _ = statement.visit(&mut names);
+        let _ = walk::visit(&statement, &mut names);
     }
     Ok(names.0)
 }

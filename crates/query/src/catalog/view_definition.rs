@@ -11,10 +11,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, Visit, VisitMut,
-    Visitor, VisitorMut,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, Visitor,
+    VisitorMut,
 };
 use thalweg_dialect::parse::parse_single;
+use thalweg_dialect::walk;
 use thalweg_txn::{BoundRelation, BoundSource, Catalog, DEFAULT_NAMESPACE, View, ViewBinding};
 
 use super::definitions::quoted;
@@ -35,7 +36,7 @@ fn current_text(view: &View, catalog: &Catalog) -> Option<String> {
     };
     let is_current = names.binding.relations.iter().all(|relation| names.is_current(relation));
     let mut queries = Queries::default();
-    let _ = Visit::visit(&statement, &mut queries);
+    let _ = walk::visit(&statement, &mut queries);
     if is_current && !queries.wildcards && names_match(&statement, &view.columns) {
         return None;
     }
@@ -44,7 +45,7 @@ fn current_text(view: &View, catalog: &Catalog) -> Option<String> {
     {
         return Some(text);
     }
-    let _ = VisitMut::visit(&mut statement, &mut Substitute { names: &names, queries: &queries });
+    let _ = walk::visit_mut(&mut statement, &mut Substitute { names: &names, queries: &queries });
     Some(statement.to_string())
 }
 
@@ -170,7 +171,7 @@ fn plain(
         return None;
     }
     let written: Vec<_> = select.projection.iter().map(natural_name).collect();
-    let _ = VisitMut::visit(&mut query, &mut scope);
+    let _ = walk::visit_mut(&mut query, &mut scope);
     let SetExpr::Select(select) = query.body.as_mut() else { return None };
     for (item, name) in select.projection.iter_mut().zip(output) {
         name_item(item, name);
@@ -184,7 +185,7 @@ fn plain(
             let is_output = matches!(&order.expr, Expr::Identifier(name)
                 if written.contains(&Some(folded(name))));
             if !is_output {
-                let _ = VisitMut::visit(&mut order.expr, &mut scope);
+                let _ = walk::visit_mut(&mut order.expr, &mut scope);
             }
         }
     }

@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     Cte, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, Statement, TableAlias, TableFactor,
-    Value, ValueWithSpan, VisitMut, VisitorMut, With,
+    Value, ValueWithSpan, VisitorMut, With,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use thalweg_dialect::walk;
 
 use super::MATERIALIZED;
 use crate::statement::folded;
@@ -18,14 +19,17 @@ use crate::statement::folded;
 /// (`plan_with_clause`, DataFusion 55.2; no upstream issue found).
 pub(crate) fn mark(statement: &mut Statement) {
     let mut names = Names::default();
-    let _ = statement.visit(&mut names);
+    let _ = walk::visit_mut(statement, &mut names);
     // The type of a parameter follows from the surrounding plan, and a materialised query is not
     // part of it. Executions have values in place of parameters, and are marked themselves.
     if names.has_parameters {
         return;
     }
     if names.found.iter().any(|cte| cte.references > 1 || cte.is_asked_for) {
-        let _ = statement.visit(&mut Wrapping { found: &names.found, next: 0, around: Vec::new() });
+        let _ = walk::visit_mut(
+            statement,
+            &mut Wrapping { found: &names.found, next: 0, around: Vec::new() },
+        );
     }
 }
 

@@ -10,9 +10,10 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
-    ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visit, Visitor,
+    ObjectName, SelectItem, SetExpr, Statement, TableFactor, Visitor,
 };
 use thalweg_dialect::parse::parse_single;
+use thalweg_dialect::walk;
 use thalweg_types::{Error, Result};
 
 use super::functions::is_named;
@@ -126,7 +127,7 @@ pub(crate) fn check_none(tree: &Tree) -> Result<()> {
         Tree::Explain(explain) => return check_none(&explain.statement),
         _ => return Ok(()),
     };
-    match statement.visit(&mut Calls) {
+    match walk::visit(statement, &mut Calls) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }

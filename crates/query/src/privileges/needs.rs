@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Assignment, Delete, Expr, Ident, Insert, OnConflictAction, OnInsert, SelectItem, Update, Visit,
-    visit_expressions, visit_relations,
 };
+use thalweg_dialect::walk;
 use thalweg_txn::{Privilege, Privileges};
 use thalweg_types::{Error, Result};
 
@@ -73,7 +73,7 @@ fn returns(items: &[SelectItem], alias: &str) -> bool {
 
 /// True if a column of the table with this `alias` may be read.
 fn reads_columns(tree: &impl Visit, alias: &str) -> bool {
-    let found = visit_expressions(tree, |expr| {
+    let found = walk::visit_expressions(tree, |expr| {
         let reads = match expr {
             Expr::Identifier(ident) => !is_default(ident),
             // A schema may stand before the table.
@@ -102,7 +102,7 @@ pub(super) fn refuse_hidden(statement: &Tree) -> Result<()> {
         Tree::Explain(explain) => return refuse_hidden(&explain.statement),
         _ => return Ok(()),
     };
-    let found = visit_relations(statement.as_ref(), |name| {
+    let found = walk::visit_relations(statement.as_ref(), |name| {
         let first = name.0.first().and_then(|part| part.as_ident());
         match first {
             Some(catalog) if name.0.len() > 2 && catalog.value != DATABASE => {

@@ -11,8 +11,8 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CastKind, ColumnDef, ColumnOption,
     DataType as SqlType, DropBehavior, Expr, Ident, RenameTableNameKind, TableConstraint,
-    visit_expressions, visit_expressions_mut,
 };
+use thalweg_dialect::walk;
 use thalweg_store::codec;
 use thalweg_txn::{CatalogChange, Object, Privilege, Referenced, Securable};
 use thalweg_types::{
@@ -281,7 +281,7 @@ fn drop_column(schema: &mut TableSchema, position: usize) -> Result<()> {
 fn names_in(expression: &str) -> Result<BTreeSet<String>> {
     let expression = ast_tools::expression(expression)?;
     let mut names = BTreeSet::new();
-    let _ = visit_expressions(&expression, |expr| {
+    let _ = walk::visit_expressions(&expression, |expr| {
         match expr {
             Expr::Identifier(ident) => {
                 names.insert(folded(ident));
@@ -298,7 +298,7 @@ fn rename_column(schema: &mut TableSchema, position: usize, new: &str) -> Result
     let old = std::mem::replace(&mut schema.columns[position].name, new.to_owned());
     for check in &mut schema.checks {
         let mut expression = ast_tools::expression(&check.expression)?;
-        let _ = visit_expressions_mut(&mut expression, |expr| {
+        let _ = walk::visit_expressions_mut(&mut expression, |expr| {
             let last = match expr {
                 Expr::Identifier(ident) => Some(ident),
                 Expr::CompoundIdentifier(parts) => parts.last_mut(),

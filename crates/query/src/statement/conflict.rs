@@ -15,8 +15,9 @@ use arrow::row::{Row, RowConverter, Rows, SortField};
 use datafusion::datasource::MemTable;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, ConflictTarget, DoUpdate, Expr, Ident, OnConflict, OnConflictAction, Query,
-    Visit, Visitor,
+    Visitor,
 };
+use thalweg_dialect::walk;
 use thalweg_execution::scan::ROW_ID;
 use thalweg_store::TableState;
 use thalweg_types::{Error, Key, Result, RowId, SqlState, TableSchema};
@@ -215,7 +216,7 @@ impl Held {
 /// subqueries are left to planning: they may belong to the subquery.
 fn check_qualified(update: &DoUpdate, schema: &TableSchema) -> Result<()> {
     let mut names = UnqualifiedNames { schema, subqueries: 0 };
-    match update.visit(&mut names) {
+    match walk::visit(update, &mut names) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(name) => {
             let message = format!("column reference \"{name}\" is ambiguous");

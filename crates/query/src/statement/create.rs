@@ -11,9 +11,10 @@ use arrow::datatypes::Schema;
 use datafusion::sql::parser::CreateExternalTable;
 use datafusion::sql::sqlparser::ast::{
     CreateTable, CreateView, Ident, ObjectNamePart, OnCommit as Written, Query, SchemaName,
-    SetExpr, Value, Visit, Visitor, visit_relations_mut,
+    SetExpr, Value, Visitor,
 };
 use futures::StreamExt;
+use thalweg_dialect::walk;
 use thalweg_txn::{
     Catalog, CatalogChange, ExternalTable, Object, Referenced, View, ViewBinding,
     is_temporary_namespace, name_taken,
@@ -283,8 +284,8 @@ fn qualified(catalog: &Catalog, query: &Query) -> Query {
         return query;
     }
     let mut ctes = CteNames::default();
-    let _ = Visit::visit(&query, &mut ctes);
-    let _ = visit_relations_mut(&mut query, |name| {
+    let _ = walk::visit(&query, &mut ctes);
+    let _ = walk::visit_relations_mut(&mut query, |name| {
         if let [part] = name.0.as_slice()
             && let Some(ident) = part.as_ident().map(folded)
             && !ctes.0.contains(&ident)

@@ -17,10 +17,10 @@ use datafusion::error::Result as PlanResult;
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Insert, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, Visit, Visitor,
-    With,
+    Cte, Insert, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, Visitor, With,
 };
 use futures::TryStreamExt;
+use thalweg_dialect::walk;
 use thalweg_types::{Error, Result};
 use thalweg_values::errors::external;
 
@@ -161,12 +161,12 @@ fn tables_looked_at(query: &Query, change: &Statement) -> HashSet<String> {
     let _ = match change {
         // Adding rows to a table does not read it.
         Statement::Insert(Insert { on: None, source, returning, .. }) => {
-            let visited = query.with.visit(&mut named);
+            let visited = walk::visit(&query.with, &mut named);
             visited.is_break()
-                || source.visit(&mut named).is_break()
-                || returning.visit(&mut named).is_break()
+                || walk::visit(source, &mut named).is_break()
+                || walk::visit(returning, &mut named).is_break()
         }
-        _ => query.visit(&mut named).is_break(),
+        _ => walk::visit(query, &mut named).is_break(),
     };
     named.0
 }

@@ -16,8 +16,9 @@ use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Expr, Ident, Insert, ObjectName, OnConflictAction, OnInsert,
     Query, SelectItem, SetExpr, Statement, TableObject, TableWithJoins, Update,
-    UpdateTableFromKind, Visit, VisitMut,
+    UpdateTableFromKind,
 };
+use thalweg_dialect::walk;
 use thalweg_types::{DataType, Error, Result};
 use thalweg_values::system_types::SystemType;
 use thalweg_values::types::{NUMERIC_DEFAULT, arrow_field, from_field};
@@ -99,7 +100,7 @@ const ROUNDS_MAX: usize = 4;
 
 async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field>]) -> Result<()> {
     let Tree::Statement(statement) = tree else { return Ok(()) };
-    let _ = statement.visit(&mut SyntacticTypes { types });
+    let _ = walk::visit(statement, &mut SyntacticTypes { types });
     let questions = questions(execution, statement, types)?;
     let state = inferring(&execution.state)?;
     for _ in 0..ROUNDS_MAX {
@@ -137,7 +138,7 @@ async fn infer_from(
     let mut question = question.clone();
     bind_in(&mut question, &nulls(types)?);
     let mut operands = Operands::default();
-    let _ = VisitMut::visit(&mut question, &mut operands);
+    let _ = walk::visit_mut(&mut question, &mut operands);
     let mut asked = vec![question];
     asked.extend(
         operands

@@ -15,9 +15,9 @@ use arrow::datatypes::UInt64Type;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     FromTable, GroupByExpr, Ident, JoinConstraint, JoinOperator, LockClause, LockType, NonBlock,
-    ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visit, Visitor,
-    visit_relations,
+    ObjectName, Query, Select, SetExpr, Statement, TableFactor, TableWithJoins, Visitor,
 };
+use thalweg_dialect::walk;
 use thalweg_execution::scan::ROW_ID;
 use thalweg_txn::{LockWait, Privilege, RowLock};
 use thalweg_types::{Error, Result, RowId, SqlState};
@@ -223,7 +223,7 @@ fn is_natural(operator: &JoinOperator) -> bool {
 pub(crate) fn has_clause(tree: &Tree) -> bool {
     let Tree::Statement(statement) = tree else { return false };
     let mut clauses = Clauses::default();
-    let _ = statement.visit(&mut clauses);
+    let _ = walk::visit(statement, &mut clauses);
     clauses.count > 0
 }
 
@@ -234,7 +234,7 @@ pub(crate) fn has_clause(tree: &Tree) -> bool {
 pub(crate) fn lock_wait(tree: &Tree) -> Result<LockWait> {
     let Tree::Statement(statement) = tree else { return Ok(LockWait::Wait) };
     let mut clauses = Clauses::default();
-    match statement.visit(&mut clauses) {
+    match walk::visit(statement, &mut clauses) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(clauses.wait.unwrap_or(LockWait::Wait)),
     }
@@ -277,7 +277,7 @@ pub(crate) fn check_subqueries(tree: &Tree) -> Result<()> {
         // The statement's own query is checked when it runs.
         depth: if at_the_end { 0 } else { 1 },
     };
-    match statement.visit(&mut subqueries) {
+    match walk::visit(statement, &mut subqueries) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
     }
@@ -295,7 +295,7 @@ impl Visitor for Subqueries<'_> {
         self.depth += 1;
         let Some(clause) = query.locks.first() else { return ControlFlow::Continue(()) };
         let changed = self.changed.map(ToString::to_string);
-        let other = visit_relations(query, |name| match Some(name.to_string()) == changed {
+        let other = walk::visit_relations(query, |name| match Some(name.to_string()) == changed {
             true => ControlFlow::Continue(()),
             false => ControlFlow::Break(()),
         });

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use datafusion::datasource::MemTable;
-use datafusion::sql::sqlparser::ast::{Ident, SelectItem, visit_relations};
+use datafusion::sql::sqlparser::ast::{Ident, SelectItem};
+use thalweg_dialect::walk;
 use thalweg_types::{Error, Result};
 
 use super::{Execution, Target, ast_tools, folded};
@@ -37,7 +38,7 @@ pub(super) async fn returning(
 /// Refuses subqueries over the table that the statement changes. In PostgreSQL they see its rows as
 /// they were before; here they would see them changed.
 fn refuse_own_rows(target: &Target, items: &[SelectItem]) -> Result<()> {
-    let found = visit_relations(&items.to_vec(), |name| {
+    let found = walk::visit_relations(&items.to_vec(), |name| {
         let name = name.0.last().and_then(|part| part.as_ident()).map(folded);
         match name.is_some_and(|name| name == target.schema().name) {
             true => ControlFlow::Break(()),

@@ -7,11 +7,12 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::Expr as PlanExpr;
 use datafusion::sql::sqlparser::ast::{
     AlterTable, DataType as SqlType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, SequenceOptions as Written, Value, visit_expressions_mut,
+    FunctionArguments, Ident, ObjectName, SequenceOptions as Written, Value,
 };
 use thalweg_dialect::parse::{
     SequenceClause, altered_sequence, created_clauses, redundant_options,
 };
+use thalweg_dialect::walk;
 use thalweg_txn::{
     Catalog, CatalogChange, Dependency, Object, Position, Privilege, Referenced, Securable,
     Sequence, SequenceCounter, SequenceOptions, no_table,
@@ -494,10 +495,11 @@ pub(super) fn reown(
 /// If a name is not that of a sequence.
 pub(super) fn with_numbers(catalog: &Catalog, expression: &Expr) -> Result<Expr> {
     let mut expression = expression.clone();
-    let visited = visit_expressions_mut(&mut expression, |expr| match number_call(catalog, expr) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => ControlFlow::Break(error),
-    });
+    let visited =
+        walk::visit_expressions_mut(&mut expression, |expr| match number_call(catalog, expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
     match visited {
         ControlFlow::Continue(()) => Ok(expression),
         ControlFlow::Break(error) => Err(error),

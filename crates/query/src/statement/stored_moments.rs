@@ -9,9 +9,8 @@ use datafusion::common::Result as PlanResult;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::{Expr as PlanExpr, Literal as _};
 use datafusion::scalar::ScalarValue;
-use datafusion::sql::sqlparser::ast::{
-    DataType as TypeName, Expr, TimezoneInfo, Value, visit_expressions, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{DataType as TypeName, Expr, TimezoneInfo, Value};
+use thalweg_dialect::walk;
 use thalweg_formats::text::style::within;
 use thalweg_formats::text::{parse, style};
 use thalweg_types::{DataType, Error, Result};
@@ -30,7 +29,7 @@ pub(super) fn default_expression(text: &str, column: &DataType) -> Result<Expr> 
     {
         add_zone(&mut literal.value);
     }
-    let _ = visit_expressions_mut(&mut value, |part| {
+    let _ = walk::visit_expressions_mut(&mut value, |part| {
         match part {
             Expr::TypedString(typed) if is_moment(&typed.data_type) => {
                 add_zone(&mut typed.value.value);
@@ -94,7 +93,7 @@ pub(super) fn check_definition(expression: &Expr) -> Result<()> {
         let here = parse::timestamptz(text).ok();
         here.is_some() && here != within(None, || parse::timestamptz(text).ok())
     };
-    let found = visit_expressions(expression, |part| match part {
+    let found = walk::visit_expressions(expression, |part| match part {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) if differs(text) => ControlFlow::Break(text.clone()),
             _ => ControlFlow::Continue(()),

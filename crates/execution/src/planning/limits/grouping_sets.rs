@@ -3,7 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, GroupByExpr, Select, Statement, Visitor};
+use thalweg_dialect::walk;
 use thalweg_types::{Error, Result, SqlState};
 
 /// Maximum number of sets of one `GROUP BY`.
@@ -14,7 +15,7 @@ const CUBE_MAX: usize = 12;
 /// # Errors
 /// 54001 where a query has too many grouping sets, 54011 where a `CUBE` has too many elements.
 pub fn check(statement: &Statement) -> Result<()> {
-    match statement.visit(&mut Selects) {
+    match walk::visit(statement, &mut Selects) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
