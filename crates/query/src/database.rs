@@ -20,6 +20,7 @@ use thalweg_txn::{
 use thalweg_types::{Error, Result, TableId};
 use thalweg_values::statement_control::StatementsMemory;
 
+use crate::ad_hoc::AdHocStatements;
 use crate::appender::Appender;
 use crate::locks::AdvisoryLocks;
 use crate::notifications::Channels;
@@ -44,6 +45,7 @@ pub(crate) struct DatabaseShared {
     pub(crate) temporary: TemporaryEngine,
     pub(crate) planners: Planners,
     pub(crate) plans: PlanCache,
+    pub(crate) ad_hoc: AdHocStatements,
     pub(crate) locks: Arc<AdvisoryLocks>,
     pub(crate) channels: Arc<Channels>,
     pub(crate) threads: usize,
@@ -455,6 +457,7 @@ impl DatabaseBuilder {
             temporary,
             planners,
             plans: PlanCache::default(),
+            ad_hoc: AdHocStatements::default(),
             locks: Arc::default(),
             channels: Arc::default(),
             threads,

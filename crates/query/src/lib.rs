@@ -17,6 +17,7 @@
 //! # }
 //! ```
 
+mod ad_hoc;
 mod appender;
 mod catalog;
 mod copy_in;

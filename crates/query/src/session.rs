@@ -5,6 +5,7 @@
 //! `locking` runs statements about advisory locks. `blocks` holds the transaction block between
 //! statements. A session borrows a planner for one statement, so that idle ones are small.
 
+mod ad_hoc;
 mod blocks;
 mod cached_plans;
 mod cursors;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use thalweg_dialect::parse::{Parsed, parse, parse_single};
 use thalweg_execution::cancel::{CancelHandle, SessionCancels};
 use thalweg_execution::panics::caught;
@@ -161,6 +162,9 @@ impl Session {
     /// # Errors
     /// A syntax error, with its position in `sql`; the cancel.
     pub fn split<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Vec<Statement>>> {
+        if let Some(shared) = self.statement_of_shared(sql) {
+            return Box::pin(ready(Ok(vec![shared])));
+        }
         // The text may have several statements, which get timers of their own. Parsing a short text
         // takes no time.
         let timer = is_long(sql).then(|| self.statement_timer()).flatten();

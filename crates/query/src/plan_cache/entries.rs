@@ -1,51 +1,63 @@
-//! The bounded set of statements in the plan cache.
+//! A bounded set of statements.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::{CachedStatement, Key};
+use super::Key;
 
 /// Greatest number of statements in the cache.
-pub(super) const STATEMENTS_MAX: usize = 1024;
+const STATEMENTS_MAX: usize = 1024;
 
 /// Evicts by the second-chance (CLOCK) policy: a use only sets a flag, and eviction passes over a
 /// flagged statement once. So an insertion looks at few statements, however many there are.
-#[derive(Default)]
-pub(super) struct CachedStatements {
-    entries: HashMap<Key, Arc<CachedStatement>>,
+pub(crate) struct CachedStatements<T> {
+    entries: HashMap<Key, Entry<T>>,
     /// Each statement once, in the order in which eviction looks at them.
     turns: VecDeque<Key>,
 }
 
-impl CachedStatements {
+struct Entry<T> {
+    statement: Arc<T>,
+    /// True if the statement was used since eviction last looked at it.
+    is_used: bool,
+}
+
+impl<T> Default for CachedStatements<T> {
+    fn default() -> CachedStatements<T> {
+        CachedStatements { entries: HashMap::new(), turns: VecDeque::new() }
+    }
+}
+
+impl<T: Default> CachedStatements<T> {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    pub(super) fn find(&self, key: &Key) -> Option<Arc<CachedStatement>> {
-        let entries = self.entries.get(key)?;
-        entries.is_used.store(true, Ordering::Relaxed);
-        Some(Arc::clone(entries))
+    pub(crate) fn find(&mut self, key: &Key) -> Option<Arc<T>> {
+        let entry = self.entries.get_mut(key)?;
+        entry.is_used = true;
+        Some(Arc::clone(&entry.statement))
     }
 
-    /// The statement's plans; the statement is added if it is not in the cache.
-    pub(super) fn keep(&mut self, key: Key) -> Arc<CachedStatement> {
-        if let Some(entries) = self.find(&key) {
-            return entries;
+    /// The statement, which is added if it is not in the set.
+    pub(crate) fn keep(&mut self, key: Key) -> Arc<T> {
+        if let Some(found) = self.find(&key) {
+            return found;
         }
         if self.entries.len() >= STATEMENTS_MAX {
             self.make_room();
         }
         self.turns.push_back(key.clone());
-        Arc::clone(self.entries.entry(key).or_default())
+        let statement = Arc::new(T::default());
+        self.entries.insert(key, Entry { statement: Arc::clone(&statement), is_used: false });
+        statement
     }
 
     /// Evicts the first statement in turn that was not used since eviction last looked at it.
     fn make_room(&mut self) {
         while let Some(key) = self.turns.pop_front() {
-            let entries = self.entries.get(&key);
-            if !entries.is_some_and(|entries| entries.is_used.swap(false, Ordering::Relaxed)) {
+            let entry = self.entries.get_mut(&key);
+            if !entry.is_some_and(|entry| std::mem::take(&mut entry.is_used)) {
                 self.entries.remove(&key);
                 return;
             }
@@ -67,7 +79,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_stays_and_the_rest_makes_room() {
-        let mut statements = CachedStatements::default();
+        let mut statements = CachedStatements::<()>::default();
         let often = statements.keep(key(0));
         for number in 1..10_000 {
             statements.keep(key(number));
@@ -82,7 +94,7 @@ mod tests {
 
     #[test]
     fn where_all_were_asked_for_the_first_makes_room() {
-        let mut statements = CachedStatements::default();
+        let mut statements = CachedStatements::<()>::default();
         for number in 0..STATEMENTS_MAX {
             statements.keep(key(number));
             statements.find(&key(number)).unwrap();

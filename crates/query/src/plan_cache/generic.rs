@@ -15,10 +15,11 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Tree;
-use datafusion::sql::sqlparser::ast::{Expr, Value, visit_expressions};
+use datafusion::sql::sqlparser::ast::{Expr, Value};
 use parking_lot::Mutex;
 use thalweg_dialect::depends_on_clock;
 use thalweg_dialect::guards::guarded;
+use thalweg_dialect::walk;
 use thalweg_execution::executor::{Executor, Rows};
 use thalweg_execution::fused::Direct;
 use thalweg_execution::optimization::optimize;
@@ -274,7 +275,7 @@ fn is_the_same_whenever_asked(plan: &LogicalPlan) -> PlanResult<bool> {
 fn names_a_time(tree: &Tree) -> bool {
     const WORDS: [&str; 5] = ["now", "today", "tomorrow", "yesterday", "allballs"];
     let Tree::Statement(statement) = tree else { return true };
-    let found = visit_expressions(statement.as_ref(), |expr| {
+    let found = walk::visit_expressions(statement.as_ref(), |expr| {
         let Expr::Value(value) = expr else { return ControlFlow::Continue(()) };
         let text = match &value.value {
             Value::SingleQuotedString(text) | Value::EscapedStringLiteral(text) => text,

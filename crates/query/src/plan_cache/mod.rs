@@ -15,12 +15,12 @@ mod entries;
 mod generic;
 mod inline_plans;
 mod parameter;
+mod seen_texts;
 mod template;
 
-use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use arrow::datatypes::FieldRef;
@@ -31,11 +31,12 @@ use thalweg_formats::text::style::SessionStyle;
 use thalweg_txn::{Catalog, RoleId};
 use thalweg_types::Result;
 
+pub(crate) use entries::CachedStatements;
 pub(crate) use generic::{GenericPlan, PlansForCache, Run};
 pub(crate) use inline_plans::is_short;
+pub(crate) use seen_texts::SeenTexts;
 pub(crate) use template::{TemplateBinder, template};
 
-use self::entries::{CachedStatements, STATEMENTS_MAX};
 use crate::outcome::BatchStream;
 
 /// Greatest number of idle plans of one statement, and so of its concurrent executions from the
@@ -96,18 +97,9 @@ pub(crate) struct PlanCache {
     runs: AtomicU64,
     made: AtomicU64,
     refused: AtomicU64,
-    statements: Mutex<CachedStatements>,
-    /// Hashes of texts that were seen once. A plan is cached when a text comes again.
-    noted: SeenTexts,
-    hasher: RandomState,
-}
-
-struct SeenTexts([AtomicU64; STATEMENTS_MAX]);
-
-impl Default for SeenTexts {
-    fn default() -> SeenTexts {
-        SeenTexts([const { AtomicU64::new(0) }; STATEMENTS_MAX])
-    }
+    statements: Mutex<CachedStatements<CachedStatement>>,
+    /// Texts that were seen once. A plan is cached when a text comes again.
+    seen: SeenTexts,
 }
 
 /// The plans of one statement.
@@ -116,8 +108,6 @@ pub(crate) struct CachedStatement {
     idle: Mutex<Vec<GenericPlan>>,
     /// The catalog for which the statement's plan could not be cached.
     refused: Mutex<Option<Arc<Catalog>>>,
-    /// True if the statement was used since eviction last looked at it.
-    is_used: AtomicBool,
 }
 
 impl PlanCache {
@@ -145,20 +135,13 @@ impl PlanCache {
 
     /// Records a text that was seen.
     pub(crate) fn note(&self, sql: &str) {
-        let (place, hash) = self.noted(sql);
-        place.store(hash, Ordering::Relaxed);
+        self.seen.note(sql);
     }
 
     /// True if a text was recorded. It may have been overwritten since, and hash collisions give
     /// false positives.
     pub(crate) fn may_know(&self, sql: &str) -> bool {
-        let (place, hash) = self.noted(sql);
-        place.load(Ordering::Relaxed) == hash
-    }
-
-    fn noted(&self, sql: &str) -> (&AtomicU64, u64) {
-        let hash = self.hasher.hash_one(sql);
-        (&self.noted.0[hash as usize % STATEMENTS_MAX], hash)
+        self.seen.may_know(sql)
     }
 
     /// Adds a statement to the cache.

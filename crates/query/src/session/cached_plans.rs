@@ -73,7 +73,7 @@ impl Session {
 
     /// `None` if the session's queries get no cached plans: those are shared with sessions that
     /// have other registered tables.
-    fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
+    pub(super) fn key(&self, sql: &Arc<str>, parameters: &[FieldRef]) -> Option<Key> {
         if !self.registered.is_empty() {
             return None;
         }

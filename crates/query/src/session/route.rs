@@ -8,6 +8,8 @@
 //!  text ─────────► CachedPlan, if the text is known ───────────┘   session
 //! ```
 //!
+//! A text that is known but for its literals runs as a prepared statement (`ad_hoc`).
+//!
 //! This module chooses the route. A route may decline a statement, for example if a table was
 //! altered since it was prepared. Then the next route runs it. The last ones never decline.
 //!
@@ -112,6 +114,9 @@ impl Session {
     pub(super) async fn run_text(&mut self, sql: &str) -> Result<Outcome> {
         self.cancels.begin();
         let work = async {
+            if let Some(outcome) = self.run_shared(sql).await? {
+                return Ok(outcome);
+            }
             let timer = self.statement_timer();
             if let Some((route, outcome)) = self.run_again(sql).await? {
                 return Ok(self.answered(route, outcome, timer));
