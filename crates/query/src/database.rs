@@ -190,10 +190,8 @@ impl Database {
     /// # Errors
     /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(self) -> Result<()> {
-        if let Some(temporary) = self.shared.temporary.started() {
-            temporary.close()?;
-        }
-        self.shared.engine.close()
+        let temporary = self.shared.temporary.started().map_or(Ok(()), |engine| engine.close());
+        self.shared.engine.close().and(temporary)
     }
 }
 
