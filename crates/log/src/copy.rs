@@ -141,8 +141,8 @@ fn open_sources(env: &Env, from: &Path) -> Result<Option<Sources>> {
     Ok(Some(Sources { database_id, coverage, identity, checkpoint, segments, cluster, head }))
 }
 
-/// The error, or `None` if a head was written since `head`: the database goes on, and the next
-/// attempt finds other files.
+/// The error, or `None` if the database began or ended a checkpoint since it wrote `head`: the next
+/// attempt finds other files. A head that names the same checkpoints explains no missing file.
 fn unless_newer(
     files: &dyn FileSystem,
     from: &Path,
@@ -152,7 +152,8 @@ fn unless_newer(
 ) -> Result<Option<Sources>> {
     let Some(head) = head else { return Err(error) };
     let now = read_slots(files, &from.join(HEADS), database_id)?.newest();
-    let is_newer = now.is_some_and(|(_, now)| now.generation > head.generation);
+    let named = |head: &Head| (head.checkpoint, head.next_checkpoint);
+    let is_newer = now.is_some_and(|(_, now)| named(&now) != named(&head));
     if is_newer { Ok(None) } else { Err(error) }
 }
 

@@ -192,10 +192,11 @@ impl Database {
     /// # Errors
     /// If the log could not be closed. Acknowledged writes are durable all the same.
     pub fn close(self) -> Result<()> {
-        if let Some(temporary) = self.shared.temporary.started() {
-            temporary.close()?;
-        }
-        self.shared.engine.close()
+        // The log first: what it has accepted of a transaction is then followed by the changes to
+        // temporary objects.
+        let closed = self.shared.engine.close();
+        let temporary = self.shared.temporary.started().map_or(Ok(()), |engine| engine.close());
+        closed.and(temporary)
     }
 }
 

@@ -740,7 +740,7 @@ impl Session {
         atomic_scope: AtomicScope,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
         let ready = self.temporary.before_commit(&mut transaction);
-        let (own, temporary) = (Arc::clone(&self.temporary), transaction.take_temporary());
+        let (own, temporary) = (self.temporary.clone(), transaction.take_temporary());
         let has_others = !transaction.is_empty() || ahead.is_some();
         let (database, durability) = (self.database.clone(), self.settings.durability);
         let has_bulks = !database.shared.cluster().is_present() && transaction.has_bulks();
@@ -769,8 +769,9 @@ impl Session {
                 Some(temporary) if !has_others => temporary.commit().await,
                 Some(temporary) => {
                     // A task of its own: a caller that stops waiting between the two commits must
-                    // not leave the second one out.
+                    // not leave the second one out. The objects last until that one is made.
                     let both = async move {
+                        let _own = own;
                         patience.wait_for_commit(&database, committing).await?;
                         temporary.commit().await
                     };

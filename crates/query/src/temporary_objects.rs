@@ -18,6 +18,7 @@ use thalweg_txn::{
     WriteSet, is_temporary_namespace,
 };
 use thalweg_types::{Error, Result, SqlState, TableId};
+use tokio::sync::OwnedMutexGuard;
 
 use crate::catalog::DATABASE;
 use crate::database::DatabaseShared;
@@ -46,6 +47,9 @@ pub(crate) struct TemporaryObjects {
     opened: OnceLock<Opened>,
     joined: Mutex<Option<Joined>>,
     on_commit: Mutex<BTreeMap<TableId, OnCommit>>,
+    /// Held from the check of changes until they are made. A commit whose caller has stopped
+    /// waiting may go on beside the session's next statements.
+    committing: Arc<tokio::sync::Mutex<()>>,
 }
 
 struct Opened {
@@ -163,6 +167,7 @@ impl TemporaryObjects {
         let opened = self.opened.get();
         let opened = opened.ok_or_else(|| Error::internal("there are no temporary objects"))?;
         let engine = Arc::clone(&opened.engine);
+        let turn = Arc::clone(&self.committing).lock_owned().await;
         let copy = is_checked.then(|| changes.clone());
         let write_set = write_set(changes).await?;
         if let Some(copy) = copy {
@@ -174,7 +179,7 @@ impl TemporaryObjects {
             engine.check(self::write_set(copy).await?, Box::new(on_result));
             receiver.await.map_err(|_| no_answer())??;
         }
-        Ok(Prepared { engine, write_set: WriteSet { is_checked, ..write_set } })
+        Ok(Prepared { engine, write_set: WriteSet { is_checked, ..write_set }, _turn: turn })
     }
 
     /// Drops everything that the session has created. Its statements must have ended.
@@ -189,6 +194,8 @@ impl TemporaryObjects {
 pub(crate) struct Prepared {
     engine: Arc<Engine>,
     write_set: WriteSet,
+    /// Keeps the session's other commits from changing what was checked.
+    _turn: OwnedMutexGuard<()>,
 }
 
 impl Prepared {
@@ -209,19 +216,24 @@ fn no_answer() -> Error {
     Error::internal("the engine of temporary tables gave no answer")
 }
 
-/// The session's hold on its temporary objects, which are dropped with it.
+/// A hold on a session's temporary objects: that of the session, or of a commit that goes on after
+/// the session's end. The objects are dropped with the last hold.
+#[derive(Clone, Default)]
+pub(crate) struct OwnTemporaryObjects(Arc<DroppedAtEnd>);
+
 #[derive(Default)]
-pub(crate) struct OwnTemporaryObjects(Arc<TemporaryObjects>);
+struct DroppedAtEnd(Arc<TemporaryObjects>);
 
 impl std::ops::Deref for OwnTemporaryObjects {
     type Target = Arc<TemporaryObjects>;
 
     fn deref(&self) -> &Arc<TemporaryObjects> {
-        &self.0
+        let held: &DroppedAtEnd = &self.0;
+        &held.0
     }
 }
 
-impl Drop for OwnTemporaryObjects {
+impl Drop for DroppedAtEnd {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -286,5 +298,32 @@ pub(crate) fn new_id(execution: &Execution<'_>, namespace: &str) -> Result<Table
             Ok(opened.engine.allocate_table_id())
         }
         false => Ok(execution.database.shared.engine.allocate_table_id()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[tokio::test]
+    async fn objects_last_as_long_as_a_commit_holds_them() {
+        let database = Database::in_memory().unwrap();
+        let own = OwnTemporaryObjects::default();
+        let opened = own.open(&database.shared).unwrap();
+        let (engine, namespace) = (Arc::clone(&opened.engine), opened.namespace.to_string());
+        let create = |name: &str| {
+            let catalog = vec![CatalogChange::CreateNamespace { name: name.to_owned() }];
+            let write_set = WriteSet { catalog, ..WriteSet::default() };
+            engine.commit_and_wait(write_set, Durability::None).unwrap();
+        };
+        create(&namespace);
+        let of_commit = own.clone();
+        drop(own);
+        create("before");
+        assert!(engine.snapshot().catalog().has_namespace(&namespace));
+        drop(of_commit);
+        create("after");
+        assert!(!engine.snapshot().catalog().has_namespace(&namespace));
     }
 }

@@ -368,6 +368,31 @@ async fn blocks_beside_others_change_temporary_tables() {
     assert_eq!(rows(&mut session, joined).await, ["1 0 0"]);
 }
 
+/// Rows that others have locked are hidden from a statement and shown again, which must not bring
+/// back the columns that a temporary table had before the block altered it.
+#[tokio::test]
+async fn a_block_that_skips_locked_rows_keeps_its_altered_tables() {
+    let database = Database::builder().threads(2).open().unwrap();
+    let (mut session, mut other) = (database.session(), database.session());
+    run(
+        &mut session,
+        &[
+            "CREATE TABLE p (a integer PRIMARY KEY)",
+            "INSERT INTO p VALUES (1), (2)",
+            "CREATE TEMP TABLE t (a integer)",
+            "INSERT INTO t VALUES (7)",
+        ],
+    )
+    .await;
+    run(&mut other, &["BEGIN", "SELECT a FROM p WHERE a = 1 FOR UPDATE"]).await;
+    run(&mut session, &["BEGIN", "ALTER TABLE t ADD COLUMN b integer DEFAULT 5"]).await;
+    let free = "SELECT a FROM p ORDER BY a FOR UPDATE SKIP LOCKED";
+    assert_eq!(rows(&mut session, free).await, ["2"]);
+    assert_eq!(rows(&mut session, "SELECT a, b FROM t").await, ["7 5"]);
+    run(&mut session, &["INSERT INTO t VALUES (8, 6)", "COMMIT"]).await;
+    assert_eq!(rows(&mut session, "SELECT a, b FROM t ORDER BY a").await, ["7 5", "8 6"]);
+}
+
 #[tokio::test]
 async fn temporary_views_read_permanent_tables() {
     let database = Database::builder().threads(2).open().unwrap();

@@ -11,11 +11,11 @@ mod chunk_entry;
 mod read;
 mod stored;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
-use thalweg_log::{CheckpointWriter, Coverage, DataDirectory};
+use thalweg_log::{CheckpointWriter, Coverage, DataDirectory, Stored};
 use thalweg_store::{ChunkView, ClosedChunk, TableState, codec};
 use thalweg_types::{ColumnId, Error, Lsn, Result, TableId, TableSchema};
 
@@ -115,6 +115,7 @@ fn write_files(
     let mut sections = Sections {
         shared,
         rewritten: stored.files_to_rewrite(snapshot, rows_min),
+        moved: HashMap::new(),
         before: stored,
         now: StoredColumns::default(),
         writer,
@@ -149,6 +150,9 @@ struct Sections<'a> {
     before: &'a StoredColumns,
     /// Files of which no section is to be used any more.
     rewritten: HashSet<u64>,
+    /// Sections of these files that were written anew, with their new places. Chunks may share a
+    /// section and each have a column of its own, as after a start.
+    moved: HashMap<Stored, Stored>,
     /// Columns of this checkpoint.
     now: StoredColumns,
     writer: CheckpointWriter,
@@ -195,9 +199,9 @@ impl Sections<'_> {
     fn columns(&mut self, section: u64, schema: &TableSchema, chunk: &ClosedChunk) -> Result<()> {
         for (index, column) in chunk.column_handles().enumerate() {
             let part = schema.columns[index].id.0;
-            let older =
-                || self.before.get(&column).filter(|place| !self.rewritten.contains(&place.file));
-            let place = match self.now.get(&column).or_else(older) {
+            let before = self.before.get(&column);
+            let known = self.now.get(&column).or_else(|| self.place_of(before?));
+            let place = match known {
                 Some(place) => {
                     self.writer.refer(COLUMN_SECTION, section, part, place);
                     place
@@ -205,12 +209,23 @@ impl Sections<'_> {
                 None => {
                     let bytes = codec::encode_chunk_column(chunk, index);
                     self.done += bytes.len() as u64;
-                    self.writer.store(COLUMN_SECTION, section, part, &[&bytes])?
+                    let place = self.writer.store(COLUMN_SECTION, section, part, &[&bytes])?;
+                    self.moved.extend(before.map(|before| (before, place)));
+                    place
                 }
             };
             self.now.insert(column, place);
         }
         Ok(())
+    }
+
+    /// Where a section of the checkpoint before lies in the files of this one; `None` if it has to
+    /// be written anew.
+    fn place_of(&self, before: Stored) -> Option<Stored> {
+        match self.rewritten.contains(&before.file) {
+            true => self.moved.get(&before).copied(),
+            false => Some(before),
+        }
     }
 }
 

@@ -141,7 +141,9 @@ impl Engine {
             Some(directory) => {
                 let coverage = checkpoint.as_ref().map(CheckpointReader::coverage);
                 let coverage = coverage.unwrap_or_default();
-                Some(replay_log(&env, directory, &options, coverage, &mut replay)?)
+                let log = replay_log(&env, directory, &options, coverage, &mut replay)?;
+                CheckpointReader::remove_superfluous(&env, directory, checkpoint.as_ref())?;
+                Some(log)
             }
             None => None,
         };

@@ -201,13 +201,15 @@ impl Maintenance {
         let runs = self.shared.checkpoints.all();
         let written = runs.iter().rev().find(|run| run.failure.is_none());
         let snapshot = self.shared.publisher.snapshot();
-        let changed = snapshot.lsn() > written.map_or(Lsn(0), |run| run.position);
+        if snapshot.lsn() <= written.map_or(Lsn(0), |run| run.position) {
+            return false;
+        }
         let (stored, rows_min) =
             (self.shared.stored.lock(), self.shared.options.chunk_file_rows_min);
         let bytes: u64 =
             snapshot.tables().map(|(_, state)| stored.bytes_to_write(state, rows_min)).sum();
         let log_bytes = self.shared.log_bytes.load(Ordering::Relaxed).max(SMALL_LOG_BYTES);
-        changed && bytes / checkpoint::CHECKPOINT_SHARE <= log_bytes
+        bytes / checkpoint::CHECKPOINT_SHARE <= log_bytes
     }
 
     /// Rewrites the chunks of all tables that are worth it.

@@ -29,7 +29,6 @@ pub struct CheckpointReader {
 impl CheckpointReader {
     /// Opens the newest checkpoint in a directory, if there is one, and makes its name durable. A
     /// damaged one is an error: the log may lack records that an older checkpoint would need.
-    /// Removes files that the checkpoint does not need.
     ///
     /// A process that died may have left its name only in the page cache. The caller will remove
     /// log segments that this checkpoint covers, so a crash must not lose it.
@@ -50,12 +49,27 @@ impl CheckpointReader {
             heads.newest().check_checkpoint(&path, found)?;
         }
         heads.checkpoint_found(found);
-        let needed = newest.as_ref().map_or(&[][..], CheckpointReader::chunk_files);
-        for name in superfluous_in(&names, found.map(|found| found.lsn), needed) {
+        Ok(newest)
+    }
+
+    /// Removes the files that the newest checkpoint does not need. The caller has read that one,
+    /// and the log after it, without damage: until then a repair may need an older checkpoint.
+    ///
+    /// # Errors
+    /// If a file cannot be removed.
+    pub fn remove_superfluous(
+        env: &Env,
+        directory: &DataDirectory,
+        newest: Option<&CheckpointReader>,
+    ) -> Result<()> {
+        let path = directory.checkpoints();
+        let names = env.files.list(&path).map_err(|error| file_error("list", &path, error))?;
+        let needed = newest.map_or(&[][..], CheckpointReader::chunk_files);
+        for name in superfluous_in(&names, newest.map(CheckpointReader::lsn), needed) {
             let path = path.join(name);
             env.files.remove_file(&path).map_err(|error| file_error("remove", &path, error))?;
         }
-        Ok(newest)
+        Ok(())
     }
 
     pub(crate) fn open(

@@ -34,9 +34,8 @@ fn live() -> (Live, SimulatedDisk) {
 }
 
 impl Live {
-    /// Appends records, and writes a checkpoint with a chunk file of its own, so that the ones
-    /// before are removed, and so are log segments.
-    fn append_and_checkpoint(&mut self, count: u64) {
+    /// Appends records, and writes a head that vouches for them.
+    fn append(&mut self, count: u64) {
         for _ in 0..count {
             let lsn = self.log.last_lsn().next();
             let item = Item { lsn, kind: 1, payload: vec![lsn.0 as u8; 3000] };
@@ -47,6 +46,12 @@ impl Live {
         }
         self.log.sync().unwrap();
         self.log.vouch();
+    }
+
+    /// Appends records, and writes a checkpoint with a chunk file of its own, so that the ones
+    /// before are removed, and so are log segments.
+    fn append_and_checkpoint(&mut self, count: u64) {
+        self.append(count);
         let lsn = self.log.last_lsn();
         let coverage = Coverage { lsn, log_from: lsn.next() };
         let (items, none) = (&self.items, Chunks::default());
@@ -97,6 +102,26 @@ fn a_checkpoint_during_a_backup_does_no_harm() {
         assert_eq!(after.len(), 10, "the checkpoint was written on the way");
         assert!(found.starts_with(&before) && after.starts_with(&found), "at {mode:?} of {end}");
     }
+}
+
+/// A database that goes on writing heads, but no checkpoint, does not hide that a file is missing.
+#[test]
+fn a_backup_names_a_missing_chunk_file_while_the_log_grows() {
+    let (live, disk) = live();
+    let env = live.env.clone();
+    let checkpoints = live.directory.checkpoints();
+    let names = disk.list(&checkpoints).unwrap();
+    let name = names.into_iter().find(|name| name.starts_with("chunks-")).unwrap();
+    disk.remove_file(&checkpoints.join(&name)).unwrap();
+    let live = Mutex::new(live);
+    let files = OpenedThrough::new(disk, move |disk, path, mode| {
+        if mode == OpenMode::Read && path.to_str().is_some_and(|path| path.ends_with(".tck")) {
+            live.lock().append(1);
+        }
+        disk.open(path, mode)
+    });
+    let refused = backup(&env.with_files(files), Path::new(PATH), Path::new(COPY)).unwrap_err();
+    assert!(refused.message().contains(name.as_str()), "{refused}");
 }
 
 /// A chunk file that is damaged makes its checkpoint unusable: a backup refuses it, and a repair

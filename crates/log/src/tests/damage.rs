@@ -486,6 +486,30 @@ fn a_damaged_checkpoint_is_not_passed_over_for_an_older_one() {
     sample.assert_damaged("the newest checkpoint");
 }
 
+/// A crash may undo the removal of an older checkpoint. A start keeps it until it has read the
+/// newest one: if that is damaged, a repair may take the older one.
+#[test]
+fn a_start_that_finds_damage_removes_no_older_checkpoint() {
+    let sample = sample(false);
+    let directory = open_directory(&sample.env).unwrap();
+    let checkpoints = directory.checkpoints();
+    let is_of_checkpoint = |path: &PathBuf| path.starts_with(&checkpoints);
+    let older: Vec<PathBuf> = sample.files().into_iter().filter(is_of_checkpoint).collect();
+    let contents: Vec<Vec<u8>> = older.iter().map(|path| sample.bytes(path)).collect();
+    let mut newest = CheckpointWriter::create(&sample.env, &directory, up_to(9), &[]).unwrap();
+    newest.section(1, 1, &[&[7; 100]]).unwrap();
+    newest.finish().unwrap();
+    assert!(older.iter().all(|path| !sample.disk.exists(path).unwrap()));
+    for (path, bytes) in older.iter().zip(&contents) {
+        sample.disk.open(path, OpenMode::CreateNew).unwrap().write_all_at(bytes, 0).unwrap();
+    }
+    let newest = checkpoints.join("checkpoint-00000000000000000009.tck");
+    drop(directory);
+    sample.write(&newest, HEADER_BYTES as usize, &[8]);
+    assert!(sample.recover().is_err());
+    assert!(older.iter().all(|path| sample.disk.exists(path).unwrap()));
+}
+
 /// The chunk files of a sample.
 fn chunk_files(sample: &Sample) -> Vec<PathBuf> {
     let is_chunk_file = |path: &PathBuf| path.extension().is_some_and(|end| end == "tcc");

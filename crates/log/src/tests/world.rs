@@ -318,7 +318,7 @@ fn read_with_chunks(
     let checkpoint = CheckpointReader::open_newest(env, directory)?;
     let mut items = Vec::new();
     let (mut covered, mut chunks) = (Coverage::default(), Chunks::default());
-    if let Some(checkpoint) = checkpoint {
+    if let Some(checkpoint) = &checkpoint {
         covered = checkpoint.coverage();
         chunks.files = checkpoint.chunk_files().to_vec();
         for (index, section) in checkpoint.sections().iter().enumerate() {
@@ -336,6 +336,7 @@ fn read_with_chunks(
     let (log, _) = open(env, directory, options, covered, &mut on_record, &mut |done, total| {
         assert!(done <= total)
     })?;
+    CheckpointReader::remove_superfluous(env, directory, checkpoint.as_ref())?;
     Ok((log, items, chunks))
 }
 

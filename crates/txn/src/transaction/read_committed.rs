@@ -28,7 +28,8 @@ impl Transaction {
             return Ok(());
         }
         for (id, overlay) in &mut self.changes.tables {
-            // No other session knows a temporary table that this transaction has created.
+            // A temporary table that this transaction has created or altered: no other session
+            // changes it.
             if self.changes.own.contains(id) {
                 continue;
             }
@@ -90,7 +91,14 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::rebase`].
     pub fn show_hidden(&mut self) -> Result<()> {
-        self.changes.tables.values_mut().try_for_each(Overlay::renew)
+        for (id, overlay) in &mut self.changes.tables {
+            // Nothing is hidden in a table that this transaction has created or altered, and its
+            // base has the columns from before.
+            if !self.changes.own.contains(id) {
+                overlay.renew()?;
+            }
+        }
+        Ok(())
     }
 }
 
