@@ -1,6 +1,7 @@
 //! The rows of one result, read as they come.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -15,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::arrow_stream::{self, Form, with_fields};
 use crate::errors::closed;
-use crate::process::{Guarded, wait};
+use crate::process::{Guarded, drop_detached, wait};
 use crate::to_python;
 
 /// The rows of one result. Each row is returned once, by whichever method reads it first.
@@ -103,8 +104,8 @@ impl Reader {
         work: impl Future<Output = Result<T>> + Send,
     ) -> PyResult<T> {
         let read = wait(py, Some(&self.cancel), work);
-        let ended = self.state.try_lock().ok().map(|mut state| std::mem::take(&mut state.ended));
-        py.detach(|| drop(ended));
+        let ended = self.state.try_lock().ok().map(|mut state| take(&mut state.ended));
+        drop_detached(ended);
         read
     }
 }
@@ -133,6 +134,17 @@ impl Rows {
             state.ready.push_front(batch.slice(most, batch.num_rows() - most));
             Ok(Some(batch.slice(0, most)))
         })
+    }
+}
+
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // A reader in another library may still need the parts.
+        if let Some(reader) = Arc::get_mut(&mut self.reader) {
+            let state = reader.state.get_mut();
+            let streams = (take(&mut state.stream), take(&mut state.ended));
+            drop_detached((streams, take(&mut state.ready)));
+        }
     }
 }
 
@@ -217,9 +229,8 @@ struct Batches {
 impl Batches {
     fn read(&self) -> Result<Option<RecordBatch>, ArrowError> {
         let reader = &self.reader;
-        let read = Python::attach(|py| {
-            reader.read(py, async { reader.state.lock().await.next().await })
-        });
+        let read =
+            Python::attach(|py| reader.read(py, async { reader.state.lock().await.next().await }));
         read.map_err(|error| ArrowError::ExternalError(Box::new(error)))
     }
 }

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 
 use crate::appender::Appender;
 use crate::errors::{closed, exception};
-use crate::process::{Guarded, runtime, wait};
+use crate::process::{Guarded, drop_detached, runtime, wait};
 use crate::rows::Rows;
 use crate::{arrow_stream, from_python};
 
@@ -246,8 +246,14 @@ impl Session {
                 }
             }
         })?;
-        py.detach(|| drop(open));
+        drop_detached(open);
         Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop_detached(std::mem::take(&mut self.open));
     }
 }
 
