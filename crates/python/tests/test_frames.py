@@ -221,6 +221,16 @@ def test_readers_and_every_type_of_arrow(connection):
     assert second == (None,) * 11
 
 
+def test_limits_of_texts_hold_for_frames(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+    connection.sql("CREATE TABLE short (id integer PRIMARY KEY, name varchar(3))")
+    frame = pyarrow.table({"id": [1], "name": ["abcd"]})
+    with pytest.raises(thalweg.DataError, match="too long"):
+        connection.upsert("short", frame)
+    with pytest.raises(thalweg.DataError, match="too long"):
+        connection.appender("short").append(frame)
+
+
 def test_duckdb_reads_our_stream(prices):
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")

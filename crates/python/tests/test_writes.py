@@ -71,3 +71,22 @@ def test_an_appender_adds_all_rows_or_none(prices):
     assert len(rows(prices)) == 20_005
     with pytest.raises(thalweg.ProgrammingError, match="missing"):
         prices.appender("missing")
+
+
+def test_limits_of_texts_hold_for_every_way_to_write(connection):
+    connection.sql("CREATE TABLE short (id integer PRIMARY KEY, name varchar(3))")
+
+    def append():
+        with connection.appender("short") as appender:
+            appender.append_row(1, "abcd")
+
+    for write in (
+        append,
+        lambda: connection.upsert("short", [(1, "abcd")]),
+        lambda: connection.execute("INSERT INTO short VALUES (1, ?)", ["abcd"]),
+        lambda: connection.executemany("INSERT INTO short VALUES (?, ?)", [(1, "abcd")]),
+    ):
+        with pytest.raises(thalweg.DataError, match="too long"):
+            write()
+    connection.upsert("short", [(1, "abc")])
+    assert connection.sql("SELECT name FROM short").fetchall() == [("abc",)]
