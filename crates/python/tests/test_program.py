@@ -70,5 +70,6 @@ def test_everything_public_is_documented():
         if isinstance(value, type) and value.__module__.startswith("thalweg"):
             assert value.__doc__, name
             for part, member in vars(value).items():
-                if not part.startswith("_") and callable(member) and not isinstance(member, type):
+                is_described = callable(member) or isinstance(member, property)
+                if not part.startswith("_") and is_described and not isinstance(member, type):
                     assert member.__doc__, f"{name}.{part}"

@@ -40,6 +40,11 @@ def test_wrong_upserts_are_refused(prices):
     ]:
         with pytest.raises(thalweg.ProgrammingError, match=message):
             prices.upsert(table, given)
+    for given in ([{"symbol": "A"}, {"symbol": "B", "n": 1}], [{"symbol": "A"}, ("B",)]):
+        with pytest.raises(thalweg.ProgrammingError, match="row 2"):
+            prices.upsert("prices", given)
+    with pytest.raises(thalweg.ProgrammingError, match='no column "n"'):
+        prices.upsert("prices", [{"symbol": "A"}], columns=["symbol", "n"])
     with pytest.raises(ValueError, match="2 values for 3 columns"):
         prices.upsert("prices", [("A", 1)])
     assert len(rows(prices)) == 3
