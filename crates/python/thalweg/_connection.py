@@ -90,6 +90,7 @@ class Connection:
     def sql(self, sql: str, parameters: Parameters | None = None) -> Relation | None:
         """Runs statements and returns the rows of the last one; None if it returns none.
 
+        A query runs as far as its rows are read.
         Parameters are ``?`` or ``$1`` with a sequence of values, or ``$name`` with a mapping.
         Several statements are one transaction, and take no parameters.
         A name that is no table is looked up among the caller's variables, so that a query reads
