@@ -67,6 +67,16 @@ def test_an_appender_adds_all_rows_or_none(prices):
     with pytest.raises(ZeroDivisionError), prices.appender("prices") as appender:
         appender.append_row("lost", 1, 1)
         raise ZeroDivisionError
+    with (
+        pytest.raises(thalweg.InterfaceError, match="failed"),
+        prices.appender("prices") as appender,
+    ):
+        appender.append_row("lost", 1, 1)
+        with pytest.raises(ValueError, match="row 2"):
+            appender.append([("lost as well", 1, 1), ("short", 1)])
+        appender.append_row("lost too", 1, 1)
+    with pytest.raises(thalweg.ProgrammingError, match="dictionaries"):
+        prices.appender("prices").append([{"symbol": "S", "price": 1, "n": 1}])
     appender = prices.appender("prices")
     appender.append_row("AAPL", 1, 1)
     with pytest.raises(thalweg.IntegrityError):

@@ -337,12 +337,14 @@ class Appender:
     """Adds many rows to a table in a transaction of its own.
 
     As a context manager it is finished at the end of the block; an exception discards its rows.
+    After an append that failed it adds nothing, also if the program goes on.
     """
 
     def __init__(self, appender: _Appender) -> None:
         self._appender = appender
         self._waiting: list[Any] = []
         self._is_open = True
+        self._has_failed = False
 
     def append_row(self, *values: Any) -> None:
         """Adds a row: a value for each column of the table."""
@@ -354,15 +356,22 @@ class Appender:
         """Adds rows: everything that ``Connection.register`` takes, or a list of tuples.
 
         The columns of a data frame are matched by name; those that are missing get their defaults.
+        Dictionaries are for ``Connection.upsert``.
         """
         self._flush()
-        if _frames.is_frame(rows):
-            self._appender.append_arrow(_frames.stream_of(rows))
-        else:
-            self._appender.append_rows(list(rows))
+        with self._failing():
+            if _frames.is_frame(rows):
+                self._appender.append_arrow(_frames.stream_of(rows))
+                return
+            tuples = list(rows)
+            if any(isinstance(row, Mapping) for row in tuples):
+                raise _errors.ProgrammingError("an appender takes tuples, not dictionaries")
+            self._appender.append_rows(tuples)
 
     def finish(self) -> int:
         """Commits all rows and returns their number."""
+        if self._has_failed:
+            raise _errors.InterfaceError("an append has failed: the appender adds no rows")
         self._flush()
         self._is_open = False
         return self._appender.finish()
@@ -385,7 +394,20 @@ class Appender:
     def _flush(self) -> None:
         if self._waiting:
             rows, self._waiting = self._waiting, []
-            self._appender.append_rows(rows)
+            with self._failing():
+                self._appender.append_rows(rows)
+
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Discards all rows if an append fails in the block, since some may be missing then."""
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            self._waiting.clear()
+            with suppress(_errors.Error):
+                self._appender.close()
+            raise
 
 
 def close_all() -> None:
