@@ -13,14 +13,11 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
-use thalweg_columns::from_field;
+use thalweg_columns::{NUMERIC_DEFAULT, from_field};
 use thalweg_formats::text::ColumnBuilder;
 use thalweg_types::DataType;
 
 use crate::errors::exception;
-
-/// Digits of a number without declared precision.
-const DIGITS_MAX: u8 = 38;
 
 /// The kind of a Python object, as far as conversions distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,14 +89,11 @@ pub fn own_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
         Kind::Null | Kind::Text => None,
         Kind::Boolean => Some(DataType::Boolean),
         Kind::Integer if object.extract::<i64>().is_ok() => Some(DataType::Int8),
-        Kind::Integer => Some(DataType::Decimal { precision: DIGITS_MAX, scale: 0 }),
-        Kind::Float => Some(DataType::Float8),
-        Kind::Decimal => {
-            let exponent = object.call_method0("as_tuple")?.getattr("exponent")?;
-            let digits = exponent.extract::<i64>().map_or(0, |exponent| (-exponent).max(0));
-            let scale = i8::try_from(digits.min(i64::from(DIGITS_MAX))).unwrap_or(i8::MAX);
-            Some(DataType::Decimal { precision: DIGITS_MAX, scale })
+        Kind::Integer | Kind::Decimal => {
+            let (precision, scale) = NUMERIC_DEFAULT;
+            Some(DataType::Decimal { precision, scale })
         }
+        Kind::Float => Some(DataType::Float8),
         Kind::Bytes => Some(DataType::Bytea),
         Kind::Instant => Some(DataType::Timestamptz),
         Kind::Timestamp => Some(DataType::Timestamp),
@@ -109,15 +103,29 @@ pub fn own_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
         Kind::Uuid => Some(DataType::Uuid),
         Kind::Json | Kind::Dictionary => Some(DataType::Jsonb),
         Kind::Sequence => {
+            let mut common = None;
             for item in object.try_iter()? {
-                if let Some(item) = own_type(&item?)? {
-                    return Ok(Some(DataType::Array(Box::new(item))));
-                }
+                common = match (common, own_type(&item?)?) {
+                    (Some(common), Some(item)) => Some(wider(common, item)),
+                    (common, item) => common.or(item),
+                };
             }
-            Some(DataType::Array(Box::new(DataType::Text { max_chars: None })))
+            let item = common.unwrap_or(DataType::Text { max_chars: None });
+            Some(DataType::Array(Box::new(item)))
         }
         Kind::Numpy => return own_type(&plain(object)?),
     })
+}
+
+/// The type that takes numbers of both types; the first one if they are no numbers.
+fn wider(one: DataType, other: DataType) -> DataType {
+    let rank = |data_type: &DataType| match data_type {
+        DataType::Int8 => 1,
+        DataType::Decimal { .. } => 2,
+        DataType::Float8 => 3,
+        _ => 0,
+    };
+    if rank(&one) > 0 && rank(&other) > rank(&one) { other } else { one }
 }
 
 /// A column of objects.

@@ -299,6 +299,20 @@ def test_limits_of_texts_hold_for_frames(connection):
         connection.appender("short").append(frame)
 
 
+def test_a_stream_that_fails_is_an_error_of_data(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def batches():
+        yield pyarrow.record_batch({"a": [1]})
+        raise ZeroDivisionError("in the middle")
+
+    schema = pyarrow.schema({"a": pyarrow.int64()})
+    with pytest.raises(thalweg.DataError, match="in the middle"):
+        connection.register("rows", pyarrow.RecordBatchReader.from_batches(schema, batches()))
+    with pytest.raises(thalweg.ProgrammingError):
+        connection.sql("SELECT * FROM rows")
+
+
 def test_duckdb_reads_our_stream(prices):
     duckdb = pytest.importorskip("duckdb")
     pytest.importorskip("pyarrow")

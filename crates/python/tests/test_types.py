@@ -96,6 +96,8 @@ def test_a_value_comes_back_from_a_cast(connection, kind, value):
         KEY,
         {"a": 1},
         [1, 2],
+        [None, 1, 2.5],
+        [1, decimal.Decimal("0.5"), None],
         ["a", "b"],
         None,
     ],
