@@ -349,6 +349,21 @@ fn of_jsonb(
     right: &Expr,
     schema: &DFSchema,
 ) -> Option<&'static str> {
+    // The type of a long chain of `AND` takes long to find, and would be asked for at each link.
+    let has_function = matches!(
+        op,
+        BinaryOperator::StringConcat
+            | BinaryOperator::Minus
+            | BinaryOperator::HashMinus
+            | BinaryOperator::AtQuestion
+            | BinaryOperator::AtAt
+            | BinaryOperator::Question
+            | BinaryOperator::QuestionPipe
+            | BinaryOperator::QuestionAnd
+    );
+    if !has_function {
+        return None;
+    }
     let is_literal = |expr: &Expr| matches!(expr, Expr::Literal(ScalarValue::Utf8(_), _));
     let (first, second) = (is_jsonb(left, schema), is_jsonb(right, schema));
     if let BinaryOperator::StringConcat = op {

@@ -8,7 +8,7 @@ use thalweg::Result;
 use tokio::sync::Mutex;
 
 use crate::errors::closed;
-use crate::process::{Guarded, wait};
+use crate::process::{Guarded, drop_detached, wait};
 use crate::{arrow_stream, from_python};
 
 /// A bulk writer into one table, with a transaction of its own. Its rows appear together when it
@@ -22,6 +22,12 @@ pub struct Appender {
 impl Appender {
     pub fn new(fields: Vec<FieldRef>, appender: thalweg::Appender) -> Appender {
         Appender { fields, open: Arc::new(Mutex::new(Guarded::new(appender))) }
+    }
+}
+
+impl Drop for Appender {
+    fn drop(&mut self) {
+        drop_detached(std::mem::take(&mut self.open));
     }
 }
 
@@ -59,8 +65,7 @@ impl Appender {
 
     /// Ends the appender without its rows. Does nothing after `finish`.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let appender = wait(py, None, async { Ok(self.open.lock().await.take()) })?;
-        py.detach(|| drop(appender));
+        drop_detached(wait(py, None, async { Ok(self.open.lock().await.take()) })?);
         Ok(())
     }
 }

@@ -10,10 +10,11 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions, RecordBatchReader};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use thalweg_formats::text::{Scratch, ValueFormatter};
+
+use crate::errors::no_conversion;
 
 const STREAM: &CStr = c"arrow_array_stream";
 
@@ -39,7 +40,9 @@ pub fn read(object: &Bound<'_, PyAny>) -> PyResult<(SchemaRef, Vec<RecordBatch>)
         let batches = batches.collect::<Result<Vec<_>, ArrowError>>()?;
         Ok((schema, batches))
     })
-    .map_err(|error: ArrowError| PyTypeError::new_err(error.to_string()))
+    .map_err(|error: ArrowError| {
+        no_conversion(py, format!("the stream of rows cannot be read: {error}"))
+    })
 }
 
 fn without_metadata(field: &Arc<Field>) -> Arc<Field> {

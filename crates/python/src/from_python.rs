@@ -1,10 +1,11 @@
 //! Python objects as values of SQL. Each object is written as text, which the engine reads by the
 //! rules of the column's or parameter's type.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{FieldRef, Schema};
+use arrow::datatypes::{DataType as ArrowType, FieldRef, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,14 +13,11 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
-use thalweg_columns::from_field;
+use thalweg_columns::{NUMERIC_DEFAULT, from_field};
 use thalweg_formats::text::ColumnBuilder;
 use thalweg_types::DataType;
 
 use crate::errors::exception;
-
-/// Digits of a number without declared precision.
-const DIGITS_MAX: u8 = 38;
 
 /// The kind of a Python object, as far as conversions distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +89,11 @@ pub fn own_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
         Kind::Null | Kind::Text => None,
         Kind::Boolean => Some(DataType::Boolean),
         Kind::Integer if object.extract::<i64>().is_ok() => Some(DataType::Int8),
-        Kind::Integer => Some(DataType::Decimal { precision: DIGITS_MAX, scale: 0 }),
-        Kind::Float => Some(DataType::Float8),
-        Kind::Decimal => {
-            let exponent = object.call_method0("as_tuple")?.getattr("exponent")?;
-            let digits = exponent.extract::<i64>().map_or(0, |exponent| (-exponent).max(0));
-            let scale = i8::try_from(digits.min(i64::from(DIGITS_MAX))).unwrap_or(i8::MAX);
-            Some(DataType::Decimal { precision: DIGITS_MAX, scale })
+        Kind::Integer | Kind::Decimal => {
+            let (precision, scale) = NUMERIC_DEFAULT;
+            Some(DataType::Decimal { precision, scale })
         }
+        Kind::Float => Some(DataType::Float8),
         Kind::Bytes => Some(DataType::Bytea),
         Kind::Instant => Some(DataType::Timestamptz),
         Kind::Timestamp => Some(DataType::Timestamp),
@@ -108,15 +103,29 @@ pub fn own_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
         Kind::Uuid => Some(DataType::Uuid),
         Kind::Json | Kind::Dictionary => Some(DataType::Jsonb),
         Kind::Sequence => {
+            let mut common = None;
             for item in object.try_iter()? {
-                if let Some(item) = own_type(&item?)? {
-                    return Ok(Some(DataType::Array(Box::new(item))));
-                }
+                common = match (common, own_type(&item?)?) {
+                    (Some(common), Some(item)) => Some(wider(common, item)),
+                    (common, item) => common.or(item),
+                };
             }
-            Some(DataType::Array(Box::new(DataType::Text { max_chars: None })))
+            let item = common.unwrap_or(DataType::Text { max_chars: None });
+            Some(DataType::Array(Box::new(item)))
         }
         Kind::Numpy => return own_type(&plain(object)?),
     })
+}
+
+/// The type that takes numbers of both types; the first one if they are no numbers.
+fn wider(one: DataType, other: DataType) -> DataType {
+    let rank = |data_type: &DataType| match data_type {
+        DataType::Int8 => 1,
+        DataType::Decimal { .. } => 2,
+        DataType::Float8 => 3,
+        _ => 0,
+    };
+    if rank(&one) > 0 && rank(&other) > rank(&one) { other } else { one }
 }
 
 /// A column of objects.
@@ -137,7 +146,8 @@ pub fn column<'py>(
     Ok(column.finish())
 }
 
-/// A batch of rows, each a sequence with an object for each field.
+/// A batch of rows, each a sequence with an object for each field. Texts have no limit of their
+/// length, so that assignment to a column checks it.
 ///
 /// # Errors
 /// If a row has another length; see [`column`].
@@ -153,14 +163,28 @@ pub fn batch<'py>(
             return Err(PyValueError::new_err(message));
         }
     }
+    let fields: Vec<FieldRef> = fields.iter().map(without_limit).collect();
     let mut columns = Vec::with_capacity(fields.len());
     for (field, index) in fields.iter().zip(0..) {
         columns.push(column(py, field, rows.iter().map(|row| row.get_item(index)))?);
     }
-    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let schema = Arc::new(Schema::new(fields));
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(schema, columns, &options)
         .map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// The field with `text` in place of `varchar(n)`.
+fn without_limit(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        ArrowType::List(item) => ArrowType::List(without_limit(item)),
+        other => other.clone(),
+    };
+    let unlimited = field.as_ref().clone().with_data_type(data_type);
+    match from_field(field) {
+        Ok(DataType::Text { .. }) => Arc::new(unlimited.with_metadata(HashMap::new())),
+        _ => Arc::new(unlimited),
+    }
 }
 
 /// The text of an object for a value of the type; `None` is NULL.
@@ -172,7 +196,9 @@ fn text_of(object: &Bound<'_, PyAny>, data_type: &DataType) -> PyResult<Option<S
         Kind::Boolean => object.extract::<bool>()?.to_string(),
         Kind::Float => return float_text(object, data_type),
         Kind::Decimal if is_nan(object)? && !is_float(data_type) => return Ok(None),
-        Kind::Integer | Kind::Decimal | Kind::Uuid => object.str()?.extract()?,
+        // The text of an enumeration's member would be its name.
+        Kind::Integer => object.call_method0("__int__")?.str()?.extract()?,
+        Kind::Decimal | Kind::Uuid => object.str()?.extract()?,
         Kind::Bytes => hexadecimal(object)?,
         Kind::Timestamp if *data_type == DataType::Date => {
             isoformat(&object.call_method0("date")?)?
@@ -267,20 +293,30 @@ fn kind_of_class(object: &Bound<'_, PyAny>) -> PyResult<Kind> {
     if object.is_instance_of::<PyTuple>() {
         return Ok(Kind::Sequence);
     }
-    let message = format!("an object of the class {name} has no counterpart in SQL");
-    Err(PyTypeError::new_err(message))
+    Err(no_counterpart(&name.to_string()))
 }
 
 /// The object of Python for one of numpy.
+///
+/// # Errors
+/// If Python has none, as for numbers of 80 bits.
 fn plain<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let units = match object.get_type().name()?.to_str()? {
-        "ndarray" => return object.call_method0("tolist"),
-        // Microseconds, because nanoseconds would become a plain number.
-        "datetime64" => "datetime64[us]",
-        "timedelta64" => "timedelta64[us]",
-        _ => return object.call_method0("item"),
+    let kind: String = object.getattr("dtype")?.getattr("kind")?.extract()?;
+    let made = match kind.as_str() {
+        // Microseconds, because nanoseconds would become plain numbers.
+        "M" => object.call_method1("astype", ("datetime64[us]",))?.call_method0("tolist")?,
+        "m" => object.call_method1("astype", ("timedelta64[us]",))?.call_method0("tolist")?,
+        _ => object.call_method0("tolist")?,
     };
-    object.call_method1("astype", (units,))?.call_method0("item")
+    let class = made.get_type();
+    if class.module()? == "numpy" {
+        return Err(no_counterpart(&class.name()?.to_string()));
+    }
+    Ok(made)
+}
+
+fn no_counterpart(class: &str) -> PyErr {
+    PyTypeError::new_err(format!("an object of the class {class} has no counterpart in SQL"))
 }
 
 /// An integral float may go into a column of integers. NaN, which stands for a missing value in

@@ -96,9 +96,18 @@ pub fn wait<T: Send>(
         }
     });
     match raised {
-        Some(raised) => Err(raised),
+        Some(raised) => {
+            drop_detached(done);
+            Err(raised)
+        }
         None => done.map_err(|error| exception(py, &error)),
     }
+}
+
+/// Drops parts of a database without the interpreter's lock. The drop may wait for threads of the
+/// engine, and such a thread takes the lock to free memory of another library.
+pub fn drop_detached<T: Send>(parts: T) {
+    Python::try_attach(|py| py.detach(|| drop(parts)));
 }
 
 /// A part of a database. In a forked process it is forgotten instead of dropped, because its drop

@@ -1,6 +1,7 @@
 //! The rows of one result, read as they come.
 
 use std::collections::VecDeque;
+use std::mem::take;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
@@ -15,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::arrow_stream::{self, Form, with_fields};
 use crate::errors::closed;
-use crate::process::{Guarded, wait};
+use crate::process::{Guarded, drop_detached, wait};
 use crate::to_python;
 
 /// The rows of one result. Each row is returned once, by whichever method reads it first.
@@ -76,8 +77,11 @@ impl State {
         Ok(None)
     }
 
+    /// Marks the stream as ended. Does nothing if it has ended already.
     fn end(&mut self) {
-        std::mem::swap(&mut self.stream, &mut self.ended);
+        if let Some(stream) = self.stream.take() {
+            self.ended = Guarded::new(stream);
+        }
     }
 
     /// Reads ahead until so many rows are ready, or all.
@@ -89,6 +93,20 @@ impl State {
             self.ready.push_back(batch);
         }
         Ok(())
+    }
+}
+
+impl Reader {
+    /// Waits for work of the engine, and frees the stream if it has ended.
+    fn read<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl Future<Output = Result<T>> + Send,
+    ) -> PyResult<T> {
+        let read = wait(py, Some(&self.cancel), work);
+        let ended = self.state.try_lock().ok().map(|mut state| take(&mut state.ended));
+        drop_detached(ended);
+        read
     }
 }
 
@@ -104,22 +122,10 @@ impl Rows {
         Rows { schema, reader: Arc::new(Reader { cancel, state: Mutex::new(state) }) }
     }
 
-    /// Waits for work of the engine, and frees the stream if it has ended.
-    fn read<T: Send>(
-        &self,
-        py: Python<'_>,
-        work: impl Future<Output = Result<T>> + Send,
-    ) -> PyResult<T> {
-        let read = wait(py, Some(&self.reader.cancel), work);
-        let ended = self.reader.state.try_lock().ok().and_then(|mut state| state.ended.take());
-        py.detach(|| drop(ended));
-        read
-    }
-
     /// The next batch, of which at most `most` rows are taken.
     fn take(&self, py: Python<'_>, most: usize) -> PyResult<Option<RecordBatch>> {
         let reader = &self.reader;
-        self.read(py, async {
+        reader.read(py, async {
             let mut state = reader.state.lock().await;
             let Some(batch) = state.next().await? else { return Ok(None) };
             if batch.num_rows() <= most {
@@ -131,9 +137,20 @@ impl Rows {
     }
 }
 
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // A reader in another library may still need the parts.
+        if let Some(reader) = Arc::get_mut(&mut self.reader) {
+            let state = reader.state.get_mut();
+            let streams = (take(&mut state.stream), take(&mut state.ended));
+            drop_detached((streams, take(&mut state.ready)));
+        }
+    }
+}
+
 #[pymethods]
 impl Rows {
-    /// Name, type and nullability of each column. The type is written as SQL writes it.
+    /// Name and type of each column. The type is written as SQL writes it.
     #[getter]
     fn columns(&self) -> Vec<(String, String)> {
         let describe =
@@ -161,7 +178,7 @@ impl Rows {
     /// NULL is None.
     fn peek(&self, py: Python<'_>, most: usize) -> PyResult<(Vec<Vec<Option<String>>>, bool)> {
         let reader = &self.reader;
-        let batches = self.read(py, async {
+        let batches = reader.read(py, async {
             let mut state = reader.state.lock().await;
             state.read_ahead(most.saturating_add(1)).await?;
             Ok(state.ready.iter().cloned().collect::<Vec<_>>())
@@ -178,7 +195,7 @@ impl Rows {
     /// Reads all rows into memory, where the other methods find them.
     fn read_ahead(&self, py: Python<'_>) -> PyResult<()> {
         let reader = &self.reader;
-        self.read(py, async { reader.state.lock().await.read_ahead(usize::MAX).await })
+        reader.read(py, async { reader.state.lock().await.read_ahead(usize::MAX).await })
     }
 
     /// The rows that are left as a stream of Arrow. With `views`, strings stay in the engine's own
@@ -193,7 +210,7 @@ impl Rows {
     /// Ends the result. Its query is stopped if it still runs.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let reader = &self.reader;
-        self.read(py, async {
+        reader.read(py, async {
             let mut state = reader.state.lock().await;
             state.ready.clear();
             state.is_closed = true;
@@ -212,9 +229,8 @@ struct Batches {
 impl Batches {
     fn read(&self) -> Result<Option<RecordBatch>, ArrowError> {
         let reader = &self.reader;
-        let read = Python::attach(|py| {
-            wait(py, Some(&reader.cancel), async { reader.state.lock().await.next().await })
-        });
+        let read =
+            Python::attach(|py| reader.read(py, async { reader.state.lock().await.next().await }));
         read.map_err(|error| ArrowError::ExternalError(Box::new(error)))
     }
 }

@@ -7,11 +7,12 @@ use std::time::Duration;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use arrow::record_batch::RecordBatch;
+use futures::TryStreamExt as _;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use thalweg::{
-    CancelHandle, Copy, Database, Durability, Error, Prepared, Result, ScalarValue, SqlState, Tag,
-    TransactionStatus,
+    CancelHandle, Copy, Database, Durability, Error, Prepared, Result, ScalarValue, SqlState,
+    Statement, Tag, TransactionStatus,
 };
 use thalweg_columns::TYPE_KEY;
 use thalweg_types::DataType;
@@ -21,7 +22,7 @@ use tokio::time::timeout;
 
 use crate::appender::Appender;
 use crate::errors::{closed, exception};
-use crate::process::{Guarded, runtime, wait};
+use crate::process::{Guarded, drop_detached, runtime, wait};
 use crate::rows::Rows;
 use crate::{arrow_stream, from_python};
 
@@ -118,7 +119,8 @@ impl Session {
     ) -> PyResult<Option<Outcome>> {
         let outcome = match values {
             None => wait(py, Some(&self.cancel), async {
-                run_text(&mut opened(&mut *self.open.lock().await)?.session, sql).await
+                let mut guard = self.open.lock().await;
+                run_text(&mut opened(&mut guard)?.session, sql).await
             })?,
             Some(values) => {
                 let prepared = self.prepared(py, sql, &values)?;
@@ -127,7 +129,9 @@ impl Session {
                 let values = row_of(&values, 0).map_err(|error| exception(py, &error))?;
                 Some(wait(py, Some(&self.cancel), async {
                     let mut guard = self.open.lock().await;
-                    opened(&mut guard)?.session.execute_prepared(&prepared, &values).await
+                    let session = &mut opened(&mut guard)?.session;
+                    let outcome = session.execute_prepared(&prepared, &values).await?;
+                    without_copy(session, outcome).await
                 })?)
             }
         };
@@ -246,8 +250,14 @@ impl Session {
                 }
             }
         })?;
-        py.detach(|| drop(open));
+        drop_detached(open);
         Ok(())
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        drop_detached(std::mem::take(&mut self.open));
     }
 }
 
@@ -321,10 +331,6 @@ impl Session {
     }
 
     fn outcome(&self, py: Python<'_>, outcome: thalweg::Outcome) -> PyResult<Outcome> {
-        if let Some(copy) = outcome.copy {
-            let error = self.refuse_copy(py, copy)?;
-            return Err(exception(py, &error));
-        }
         let count = match outcome.tag {
             Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) | Tag::Copy(rows) => {
                 i64::try_from(rows).unwrap_or(i64::MAX)
@@ -341,25 +347,6 @@ impl Session {
             notices: outcome.notices.into_iter().map(|notice| notice.message).collect(),
         })
     }
-
-    /// Ends a `COPY` whose other end would be this program.
-    fn refuse_copy(&self, py: Python<'_>, copy: Copy) -> PyResult<Error> {
-        let (what, hint) = match copy {
-            Copy::In(_) => ("COPY FROM STDIN", "Use appender(), or COPY from a file."),
-            Copy::Out(_) => ("COPY TO STDOUT", "Read the rows of a query, or COPY to a file."),
-        };
-        let error = Error::unsupported(format!("{what} in a Python program")).with_hint(hint);
-        let refused = error.clone();
-        wait(py, None, async {
-            if let Copy::In(_) = copy {
-                let mut guard = self.open.lock().await;
-                // It returns the error that it is given.
-                let _ = opened(&mut guard)?.session.finish_copy(Err(refused)).await;
-            }
-            Ok(())
-        })?;
-        Ok(error)
-    }
 }
 
 fn opened(guard: &mut Guarded<Open>) -> Result<&mut Open> {
@@ -371,20 +358,69 @@ async fn run_text(session: &mut thalweg::Session, sql: &str) -> Result<Option<th
     let statements = session.split(sql).await?;
     match statements.len() {
         0 => return Ok(None),
-        // Positions in errors count from the beginning of the text.
-        1 => return session.execute(sql).await.map(Some),
+        1 => {
+            let outcome = session.execute(sql).await?;
+            return without_copy(session, outcome).await.map(Some);
+        }
         _ => {}
     }
     session.begin_implicit();
-    let mut last = Ok(None);
-    for statement in &statements {
-        last = session.execute(&statement.text).await.map(Some);
-        if last.is_err() {
-            break;
+    let ran = run_statements(session, sql, &statements).await;
+    session.end_implicit(ran.is_ok()).await?;
+    ran
+}
+
+/// Runs statements of a text, and returns the outcome of the last one. The rows of the others are
+/// computed and dropped.
+async fn run_statements(
+    session: &mut thalweg::Session,
+    sql: &str,
+    statements: &[Statement],
+) -> Result<Option<thalweg::Outcome>> {
+    let mut last = None;
+    for statement in statements {
+        if let Some(outcome) = last.take() {
+            drain(outcome).await?;
         }
+        let before = sql[..statement.offset].chars().count();
+        let ran = session.execute(&statement.text).await.map_err(|error| moved(error, before))?;
+        last = Some(without_copy(session, ran).await?);
     }
-    session.end_implicit(last.is_ok()).await?;
-    last
+    Ok(last)
+}
+
+/// An error with its position counted from the beginning of the whole text.
+fn moved(error: Error, before: usize) -> Error {
+    match error.position() {
+        Some(position) => error.with_position(position + before),
+        None => error,
+    }
+}
+
+/// Reads all rows of an outcome, so that its statement runs to its end.
+async fn drain(outcome: thalweg::Outcome) -> Result<()> {
+    if let Some(mut rows) = outcome.rows {
+        while rows.try_next().await?.is_some() {}
+    }
+    Ok(())
+}
+
+/// The outcome, unless it is a `COPY` whose other end would be this program: that is given up.
+async fn without_copy(
+    session: &mut thalweg::Session,
+    mut outcome: thalweg::Outcome,
+) -> Result<thalweg::Outcome> {
+    let (what, hint) = match &outcome.copy {
+        None => return Ok(outcome),
+        Some(Copy::In(_)) => ("COPY FROM STDIN", "Use appender(), or COPY from a file."),
+        Some(Copy::Out(_)) => ("COPY TO STDOUT", "Read the rows of a query, or COPY to a file."),
+    };
+    let error = Error::unsupported(format!("{what} in a Python program")).with_hint(hint);
+    if let Some(Copy::In(_)) = outcome.copy.take() {
+        // It returns the error that it is given.
+        let _ = session.finish_copy(Err(error.clone())).await;
+    }
+    Err(error)
 }
 
 /// Runs a statement for each row of a batch. Returns the number of rows that were written.
@@ -400,9 +436,11 @@ async fn run_many(
         tokio::task::yield_now().await;
         cancels.check()?;
         let outcome = session.execute_prepared(prepared, &row_of(values, row)?).await?;
+        let outcome = without_copy(session, outcome).await?;
         if let Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) = outcome.tag {
             count += i64::try_from(rows).unwrap_or(i64::MAX);
         }
+        drain(outcome).await?;
     }
     Ok(count)
 }

@@ -63,3 +63,34 @@ def test_a_cancelled_task_cancels_its_statement():
         await connection.close()
 
     asyncio.run(main())
+
+
+def test_a_cancelled_task_that_waits_leaves_the_statement_of_another_one_alone():
+    async def main():
+        connection = await thalweg.connect_async()
+        await connection.sql("CREATE TABLE t (a bigint)")
+        running = asyncio.create_task(connection.sql(f"INSERT INTO t {LONG}"))
+        waiting = asyncio.create_task(connection.sql("SELECT 1"))
+        for _ in range(10):
+            await asyncio.sleep(0.01)
+        for task in (waiting, running):
+            assert not running.done()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert await (await connection.sql("SELECT count(*) FROM t")).fetchall() == [(0,)]
+        await connection.close()
+
+    asyncio.run(main())
+
+
+def test_a_relation_can_be_closed():
+    async def main():
+        async with await thalweg.connect_async() as connection:
+            rows = await connection.sql("SELECT g FROM generate_series(1, 1000000000) s(g)")
+            assert await rows.fetchone() == (1,)
+            await rows.close()
+            with pytest.raises(thalweg.InterfaceError):
+                await rows.fetchone()
+
+    asyncio.run(main())

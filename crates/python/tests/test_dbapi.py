@@ -59,6 +59,7 @@ def test_executemany_is_one_transaction(prices):
         ("SELECT $2::text, $1::int", [1, "a"], ("a", 1)),
         ("SELECT $a + 1, $b, $a", {"a": 1, "b": "x", "unused": 3}, (2, "x", 1)),
         ("SELECT '?', \"?\" FROM (SELECT 1 AS \"?\") t WHERE ? = 5 -- ?", [5], ("?", 1)),
+        ("SELECT 'a' LIKE 'a' ESCAPE'\\', ?, 'b'", [1], (True, 1, "b")),
         ("SELECT E'\\'?', /* ? */ $$ ? $$, ?", ["a"], ("'?", " ? ", "a")),
         ("SELECT '{\"a\": 1}'::jsonb ?? ?", ["a"], (True,)),
         ("SELECT '{\"a\": 1}'::jsonb ? $1", ["a"], (True,)),
@@ -69,6 +70,13 @@ def test_parameters(connection, sql, values, expected):
     assert connection.sql(sql, values).fetchone() == expected
 
 
+def test_notices_are_those_of_the_last_statement(connection):
+    connection.sql("DROP TABLE IF EXISTS missing")
+    assert len(connection.notices) == 1 and "missing" in connection.notices[0]
+    connection.sql("SELECT 1")
+    assert connection.notices == []
+
+
 def test_wrong_parameters_are_named(connection):
     with pytest.raises(thalweg.ProgrammingError, match="2 parameters, but 1"):
         connection.sql("SELECT ?::int, ?::int", [1])
@@ -76,6 +84,8 @@ def test_wrong_parameters_are_named(connection):
         connection.sql("SELECT $a, $b", {"a": 1})
     with pytest.raises(thalweg.ProgrammingError, match="not a string"):
         connection.sql("SELECT ?", "a")
+    with pytest.raises(thalweg.ProgrammingError, match="all sequences or all mappings"):
+        connection.executemany("SELECT $a", [{"a": 1}, [2]])
 
 
 @pytest.mark.parametrize(

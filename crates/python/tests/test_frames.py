@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -180,10 +181,70 @@ def test_registered_tables_belong_to_their_connection(connection):
         connection.register("frame", [1, 2])
 
 
+def test_a_registered_name_comes_before_a_variable(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+    connection.register("frame", pyarrow.table({"a": [1]}))
+    frame = pyarrow.table({"a": [2]})
+    for _ in range(2):
+        assert connection.sql("SELECT a FROM frame").fetchone() == (1,)
+    connection.unregister("frame")
+    assert connection.sql("SELECT a FROM frame").fetchone() == (2,)
+    del frame
+
+
+def test_a_relation_with_the_name_of_a_table_keeps_its_rows(connection):
+    connection.sql("CREATE TABLE t (a integer)")
+    connection.sql("INSERT INTO t VALUES (1), (2)")
+    t = connection.sql("SELECT a FROM t ORDER BY a")
+    assert connection.sql("SELECT count(*) FROM t").fetchone() == (2,)
+    assert t.fetchall() == [(1,), (2,)]
+
+
+def test_variables_of_other_kinds_are_not_touched(connection):
+    class Unbound:
+        """An object like a proxy of a web framework, which fails outside of a request."""
+
+        def __getattr__(self, name):
+            raise RuntimeError(name)
+
+    request = Unbound()
+    assert connection.sql("SELECT 1").fetchone() == (1,)
+    with pytest.raises(thalweg.ProgrammingError):
+        connection.sql("SELECT * FROM request")
+    del request
+
+
+def test_variables_end_with_a_statement_that_cannot_read_all_of_them(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+    first = pyarrow.table({"a": [1]})
+    second = connection.sql("SELECT 1 / (g - 2) AS b FROM generate_series(1, 3) s(g)")
+    with pytest.raises(thalweg.DataError):
+        connection.sql("SELECT * FROM first, second")
+    del first, second
+    with pytest.raises(thalweg.ProgrammingError, match="first"):
+        connection.sql("SELECT * FROM first")
+
+
+def test_threads_that_share_a_connection_have_their_own_variables(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def work(number):
+        mine = pyarrow.table({"a": [number]})
+        for _ in range(50):
+            assert connection.sql("SELECT a FROM mine").fetchall() == [(number,)]
+        return mine.num_rows
+
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(work, range(4))) == [1, 1, 1, 1]
+
+
 def test_a_relation_is_a_table_of_another_connection(prices):
     with thalweg.connect() as other:
         other.register("theirs", prices.sql("SELECT symbol, n FROM prices"))
         assert other.sql("SELECT sum(n) FROM theirs").fetchone() == (6,)
+        # An error of the query is of the same class as elsewhere.
+        with pytest.raises(thalweg.DataError, match="division by zero"):
+            other.register("theirs", prices.sql("SELECT 1 / (n - 2) FROM prices"))
 
 
 def test_readers_and_every_type_of_arrow(connection):
@@ -219,6 +280,37 @@ def test_readers_and_every_type_of_arrow(connection):
         dt.timedelta(hours=1),
     )
     assert second == (None,) * 11
+
+
+def test_an_upsert_of_a_frame_writes_the_columns_that_are_named(prices):
+    pyarrow = pytest.importorskip("pyarrow")
+    frame = pyarrow.table({"symbol": ["X"], "price": [1.0], "n": [9]})
+    assert prices.upsert("prices", frame, columns=["symbol", "n"]) == 1
+    assert prices.sql("SELECT price, n FROM prices WHERE symbol = 'X'").fetchall() == [(None, 9)]
+
+
+def test_limits_of_texts_hold_for_frames(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+    connection.sql("CREATE TABLE short (id integer PRIMARY KEY, name varchar(3))")
+    frame = pyarrow.table({"id": [1], "name": ["abcd"]})
+    with pytest.raises(thalweg.DataError, match="too long"):
+        connection.upsert("short", frame)
+    with pytest.raises(thalweg.DataError, match="too long"):
+        connection.appender("short").append(frame)
+
+
+def test_a_stream_that_fails_is_an_error_of_data(connection):
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def batches():
+        yield pyarrow.record_batch({"a": [1]})
+        raise ZeroDivisionError("in the middle")
+
+    schema = pyarrow.schema({"a": pyarrow.int64()})
+    with pytest.raises(thalweg.DataError, match="in the middle"):
+        connection.register("rows", pyarrow.RecordBatchReader.from_batches(schema, batches()))
+    with pytest.raises(thalweg.ProgrammingError):
+        connection.sql("SELECT * FROM rows")
 
 
 def test_duckdb_reads_our_stream(prices):

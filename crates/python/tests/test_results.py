@@ -66,6 +66,22 @@ def test_the_last_of_several_statements_is_returned(connection):
     assert connection.sql("SELECT count(*) FROM t").fetchone() == (1,)
 
 
+def test_all_of_several_statements_run_to_their_end(prices):
+    with pytest.raises(thalweg.DataError) as failed:
+        prices.sql("SELECT 1 / (g - 2) FROM generate_series(1, 3) s(g); SELECT 1")
+    assert failed.value.sqlstate == "22012"
+    prices.sql("CREATE SEQUENCE s")
+    prices.sql("SELECT nextval('s') FROM generate_series(1, 5000); SELECT 1")
+    assert prices.sql("SELECT nextval('s')").fetchone() == (5001,)
+    with pytest.raises(thalweg.NotSupportedError, match="STDIN"):
+        prices.sql("DELETE FROM prices; COPY prices FROM STDIN; SELECT 1")
+    assert prices.sql("SELECT count(*) FROM prices").fetchone() == (3,)
+    assert not prices.in_transaction
+    with pytest.raises(thalweg.ProgrammingError) as failed:
+        prices.sql("SELECT 'é'; SELECT nonsense FROM prices")
+    assert failed.value.position == 20
+
+
 def test_an_error_in_the_middle_is_an_exception(connection):
     rows = connection.sql("SELECT 1 / (500000 - g) FROM generate_series(1, 1000000) s(g)")
     with pytest.raises(thalweg.DataError) as failed:

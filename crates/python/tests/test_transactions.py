@@ -40,6 +40,24 @@ def test_a_block_is_a_transaction(prices):
     assert not prices.in_transaction
 
 
+def test_a_transaction_within_another_one_is_refused(prices):
+    with pytest.raises(thalweg.InternalError) as refused, prices.transaction():
+        prices.sql("DELETE FROM prices")
+        with prices.transaction():
+            raise AssertionError("the inner block began")
+    assert refused.value.sqlstate == "25001"
+    assert count(prices) == 3 and not prices.in_transaction
+
+
+def test_a_failed_transaction_is_not_committed_silently(prices):
+    with pytest.raises(thalweg.InternalError) as failed, prices.transaction():
+        prices.sql("DELETE FROM prices")
+        with pytest.raises(thalweg.ProgrammingError):
+            prices.sql("SELECT * FROM missing")
+    assert failed.value.sqlstate == "25P02"
+    assert count(prices) == 3 and not prices.in_transaction
+
+
 def test_without_autocommit_statements_open_a_transaction(prices):
     prices.autocommit = False
     prices.sql("DELETE FROM prices")

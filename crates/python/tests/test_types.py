@@ -2,6 +2,7 @@
 
 import datetime as dt
 import decimal
+import enum
 import math
 import uuid
 
@@ -95,6 +96,8 @@ def test_a_value_comes_back_from_a_cast(connection, kind, value):
         KEY,
         {"a": 1},
         [1, 2],
+        [None, 1, 2.5],
+        [1, decimal.Decimal("0.5"), None],
         ["a", "b"],
         None,
     ],
@@ -118,6 +121,21 @@ def test_whole_floats_go_into_integers_and_others_are_refused(connection):
     with pytest.raises(thalweg.DataError) as refused:
         connection.appender("t").append([(3.5,)])
     assert refused.value.sqlstate == "22P02"
+
+
+def test_members_of_enumerations_are_their_values(connection):
+    class Side(int, enum.Enum):
+        BUY = 1
+
+    class Level(enum.IntEnum):
+        HIGH = 2
+
+    class Symbol(str, enum.Enum):
+        APPLE = "AAPL"
+
+    values = [Side.BUY, Level.HIGH, Symbol.APPLE]
+    row = connection.sql("SELECT $1::int, $2, $3::text", values).fetchone()
+    assert row == (1, 2, "AAPL")
 
 
 def test_numbers_of_more_than_38_digits(connection):
@@ -173,9 +191,20 @@ def test_numpy_values(connection):
         ("timestamp", numpy.datetime64("NaT"), None),
         ("interval", numpy.timedelta64(90, "s"), dt.timedelta(seconds=90)),
         ("float8[]", numpy.array([0.5, 1.5]), [0.5, 1.5]),
+        (
+            "timestamp[]",
+            numpy.array(["2026-01-02T03:04:05", "NaT"], "datetime64[ns]"),
+            [dt.datetime(2026, 1, 2, 3, 4, 5), None],
+        ),
     ]
     for kind, value, expected in pairs:
         assert connection.sql(f"SELECT $1::{kind}", [value]).fetchone() == (expected,), kind
+    # The array's own type is that of its items.
+    nanoseconds = pairs[-1][1]
+    assert connection.sql("SELECT ?", [nanoseconds]).fetchone() == (pairs[-1][2],)
+    for value in (numpy.longdouble(1), numpy.array([1], numpy.longdouble)):
+        with pytest.raises(TypeError, match="longdouble"):
+            connection.sql("SELECT ?", [value])
 
 
 def test_missing_values_of_pandas_are_null(connection):

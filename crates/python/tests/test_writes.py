@@ -40,6 +40,11 @@ def test_wrong_upserts_are_refused(prices):
     ]:
         with pytest.raises(thalweg.ProgrammingError, match=message):
             prices.upsert(table, given)
+    for given in ([{"symbol": "A"}, {"symbol": "B", "n": 1}], [{"symbol": "A"}, ("B",)]):
+        with pytest.raises(thalweg.ProgrammingError, match="row 2"):
+            prices.upsert("prices", given)
+    with pytest.raises(thalweg.ProgrammingError, match='no column "n"'):
+        prices.upsert("prices", [{"symbol": "A"}], columns=["symbol", "n"])
     with pytest.raises(ValueError, match="2 values for 3 columns"):
         prices.upsert("prices", [("A", 1)])
     assert len(rows(prices)) == 3
@@ -62,6 +67,16 @@ def test_an_appender_adds_all_rows_or_none(prices):
     with pytest.raises(ZeroDivisionError), prices.appender("prices") as appender:
         appender.append_row("lost", 1, 1)
         raise ZeroDivisionError
+    with (
+        pytest.raises(thalweg.InterfaceError, match="failed"),
+        prices.appender("prices") as appender,
+    ):
+        appender.append_row("lost", 1, 1)
+        with pytest.raises(ValueError, match="row 2"):
+            appender.append([("lost as well", 1, 1), ("short", 1)])
+        appender.append_row("lost too", 1, 1)
+    with pytest.raises(thalweg.ProgrammingError, match="dictionaries"):
+        prices.appender("prices").append([{"symbol": "S", "price": 1, "n": 1}])
     appender = prices.appender("prices")
     appender.append_row("AAPL", 1, 1)
     with pytest.raises(thalweg.IntegrityError):
@@ -71,3 +86,22 @@ def test_an_appender_adds_all_rows_or_none(prices):
     assert len(rows(prices)) == 20_005
     with pytest.raises(thalweg.ProgrammingError, match="missing"):
         prices.appender("missing")
+
+
+def test_limits_of_texts_hold_for_every_way_to_write(connection):
+    connection.sql("CREATE TABLE short (id integer PRIMARY KEY, name varchar(3))")
+
+    def append():
+        with connection.appender("short") as appender:
+            appender.append_row(1, "abcd")
+
+    for write in (
+        append,
+        lambda: connection.upsert("short", [(1, "abcd")]),
+        lambda: connection.execute("INSERT INTO short VALUES (1, ?)", ["abcd"]),
+        lambda: connection.executemany("INSERT INTO short VALUES (?, ?)", [(1, "abcd")]),
+    ):
+        with pytest.raises(thalweg.DataError, match="too long"):
+            write()
+    connection.upsert("short", [(1, "abc")])
+    assert connection.sql("SELECT name FROM short").fetchall() == [("abc",)]

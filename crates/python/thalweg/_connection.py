@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import sys
+import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from . import _errors, _frames
 from ._cursor import Cursor
+from ._names import qualified, quoted
 from ._parameters import Parameters, bind
 from ._relation import Relation
 from ._thalweg import Appender as _Appender
 from ._thalweg import Outcome, Session
 
 _open_connections: weakref.WeakSet[Connection] = weakref.WeakSet()
+
+# Numbers for the names of rows that are registered for one statement.
+_numbers = itertools.count(1)
+
+# A limit of a text's length. A cast to such a type would cut the text silently.
+_LENGTH_LIMIT = re.compile(r"character varying\(\d+\)")
 
 
 def connect(
@@ -33,7 +43,7 @@ def connect(
     acknowledged: ``fsync`` (it survives a crash of the machine), ``write`` (a crash of the process)
     or ``none``.
     """
-    directory = None if path is None or path == ":memory:" else os.fspath(path)
+    directory = None if path is None or path == ":memory:" else os.fsdecode(path)
     if directory is not None and "://" in directory:
         raise _errors.NotSupportedError(
             f"{directory}: this package opens databases in its own process only\n"
@@ -66,9 +76,13 @@ class Connection:
     def __init__(self, session: Session, directory: str | None) -> None:
         self._session, self._directory = session, directory
         self._closed = False
+        # Held while a statement runs, with the steps that belong to it.
+        self._lock = threading.RLock()
+        self._registered: set[str] = set()
         self.autocommit = True
         self.replacement_scans = True
         self.notices: list[str] = []
+        """Remarks of the engine about the last statement."""
         _open_connections.add(self)
 
     # Statements
@@ -76,6 +90,7 @@ class Connection:
     def sql(self, sql: str, parameters: Parameters | None = None) -> Relation | None:
         """Runs statements and returns the rows of the last one; None if it returns none.
 
+        A query runs as far as its rows are read.
         Parameters are ``?`` or ``$1`` with a sequence of values, or ``$name`` with a mapping.
         Several statements are one transaction, and take no parameters.
         A name that is no table is looked up among the caller's variables, so that a query reads
@@ -120,18 +135,32 @@ class Connection:
         return self._session.transaction() != "idle"
 
     def begin(self) -> None:
-        """Begins a transaction."""
-        self._session.execute("BEGIN")
+        """Begins a transaction. There are none within others: one that is open is an error."""
+        with self._lock:
+            if self.in_transaction:
+                raise _errors.from_engine("25001", "a transaction is open already")
+            self._session.execute("BEGIN")
 
     def commit(self) -> None:
-        """Commits the transaction. Does nothing if there is none."""
-        if self.in_transaction:
-            self._session.execute("COMMIT")
+        """Commits the transaction. Does nothing if there is none.
+
+        A transaction of which a statement has failed is rolled back, and raises an error.
+        """
+        with self._lock:
+            state = self._session.transaction()
+            if state == "failed":
+                self._session.execute("ROLLBACK")
+                raise _errors.from_engine(
+                    "25P02", "a statement of the transaction had failed: it was rolled back"
+                )
+            if state == "active":
+                self._session.execute("COMMIT")
 
     def rollback(self) -> None:
         """Undoes the transaction. Does nothing if there is none."""
-        if self.in_transaction:
-            self._session.execute("ROLLBACK")
+        with self._lock:
+            if self.in_transaction:
+                self._session.execute("ROLLBACK")
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -153,8 +182,9 @@ class Connection:
         with ``__arrow_c_stream__``. A table of the database that has the name comes first.
         """
         self._check_open()
-        names = [name] if name == name.lower() else [name, name.lower()]
-        self._session.register(names, _frames.stream_of(rows))
+        names = {name, name.lower()}
+        self._session.register(list(names), _frames.stream_of(rows))
+        self._registered |= names
         return self
 
     def unregister(self, name: str) -> Connection:
@@ -162,22 +192,25 @@ class Connection:
         self._check_open()
         for known in {name, name.lower()}:
             self._session.unregister(known)
+            self._registered.discard(known)
         return self
 
     def upsert(self, table: str, rows: Any, columns: list[str] | None = None) -> int:
         """Inserts rows, or replaces the values of rows that have the same primary key.
 
         ``rows`` is everything that ``register`` takes, or a list of tuples or dictionaries. Tuples
-        have a value for each of ``columns``, or for each column of the table. A key may occur once
-        only. Returns the number of rows.
+        have a value for each of ``columns``, or for each column of the table; of data frames and
+        dictionaries, ``columns`` are those that are written, or all. A key may occur once only.
+        Returns the number of rows that were inserted or changed.
         """
         self._check_open()
         types = dict(self._session.table_columns(table))
-        name = f"thalweg_rows_{id(rows):x}"
+        name = f"thalweg_rows_{next(_numbers)}"
         if _frames.is_frame(rows):
-            given = self._session.register([name], _frames.stream_of(rows))
+            found = self._session.register([name], _frames.stream_of(rows))
+            given = found if columns is None else columns
         else:
-            given, values = _frames.tuples_of(rows, columns or list(types))
+            given, values = _frames.tuples_of(rows, columns, list(types))
             self._session.register_rows(name, table, given, values)
         try:
             outcome = self._run(self._upsert_text(table, name, given, types), None)
@@ -192,28 +225,31 @@ class Connection:
         if unknown:
             raise _errors.ProgrammingError(f'column "{unknown[0]}" of {table} does not exist')
         key = self._primary_key(table)
-        names = ", ".join(_quoted(column) for column in given)
-        values = ", ".join(f"CAST({_quoted(column)} AS {types[column]})" for column in given)
+        names = ", ".join(quoted(column) for column in given)
+        values = ", ".join(
+            f"CAST({quoted(column)} AS {_LENGTH_LIMIT.sub('text', types[column])})"
+            for column in given
+        )
         rest = [column for column in given if column not in key]
         action = "DO NOTHING"
         if rest:
-            changes = ", ".join(f"{_quoted(c)} = excluded.{_quoted(c)}" for c in rest)
+            changes = ", ".join(f"{quoted(c)} = excluded.{quoted(c)}" for c in rest)
             action = f"DO UPDATE SET {changes}"
-        target = ".".join(_quoted(part) for part in table.split("."))
-        conflict = ", ".join(_quoted(column) for column in key)
+        conflict = ", ".join(quoted(column) for column in key)
         return (
-            f'INSERT INTO {target} ({names}) SELECT {values} FROM "{source}" '
+            f"INSERT INTO {qualified(table)} ({names}) SELECT {values} FROM {quoted(source)} "
             f"ON CONFLICT ({conflict}) {action}"
         )
 
     def _primary_key(self, table: str) -> list[str]:
-        target = ".".join(_quoted(part) for part in table.split("."))
-        rows = self._session.execute(
+        found = self._session.execute(
             "SELECT a.attname::text FROM pg_index i JOIN pg_attribute a "
             "ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
-            f"WHERE i.indrelid = {_literal(target)}::regclass AND i.indisprimary"
+            "WHERE i.indrelid = $1::regclass AND i.indisprimary",
+            [qualified(table)],
         )
-        key = [] if rows is None or rows.rows is None else [name for (name,) in rows.rows.fetch()]
+        rows = None if found is None else found.rows
+        key = [] if rows is None else [name for (name,) in rows.fetch()]
         if not key:
             raise _errors.ProgrammingError(f"{table} has no primary key to upsert by")
         return key
@@ -268,17 +304,16 @@ class Connection:
         """Runs statements. ``frame`` counts the frames between this one and the caller's."""
         self._check_open()
         numbered, values = bind(sql, parameters)
-        self._begin_unless_autocommit()
-        found: list[str] = []
-        if frame is not None and self.replacement_scans:
-            found = _frames.register_variables(self._session, sql, sys._getframe(frame + 1))
-        try:
+        with ExitStack() as steps:
+            steps.enter_context(self._lock)
+            self._begin_unless_autocommit()
+            if frame is not None and self.replacement_scans:
+                caller = sys._getframe(frame + 1)
+                steps.enter_context(
+                    _frames.registered_variables(self._session, sql, caller, self._registered)
+                )
             outcome = self._session.execute(numbered, values)
-        finally:
-            for name in found:
-                self._session.unregister(name)
-        if outcome is not None and outcome.notices:
-            self.notices = outcome.notices
+            self.notices = [] if outcome is None else outcome.notices
         return outcome
 
     def _run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
@@ -286,8 +321,12 @@ class Connection:
         pairs = [bind(sql, row) for row in rows]
         if not pairs:
             return 0
-        self._begin_unless_autocommit()
-        return self._session.execute_many(pairs[0][0], [values for _, values in pairs])
+        text = pairs[0][0]
+        if any(other != text for other, _ in pairs):
+            raise _errors.ProgrammingError("rows are all sequences or all mappings")
+        with self._lock:
+            self._begin_unless_autocommit()
+            return self._session.execute_many(text, [values for _, values in pairs])
 
     def _begin_unless_autocommit(self) -> None:
         if not self.autocommit and not self.in_transaction:
@@ -298,12 +337,14 @@ class Appender:
     """Adds many rows to a table in a transaction of its own.
 
     As a context manager it is finished at the end of the block; an exception discards its rows.
+    After an append that failed it adds nothing, also if the program goes on.
     """
 
     def __init__(self, appender: _Appender) -> None:
         self._appender = appender
         self._waiting: list[Any] = []
         self._is_open = True
+        self._has_failed = False
 
     def append_row(self, *values: Any) -> None:
         """Adds a row: a value for each column of the table."""
@@ -315,15 +356,22 @@ class Appender:
         """Adds rows: everything that ``Connection.register`` takes, or a list of tuples.
 
         The columns of a data frame are matched by name; those that are missing get their defaults.
+        Dictionaries are for ``Connection.upsert``.
         """
         self._flush()
-        if _frames.is_frame(rows):
-            self._appender.append_arrow(_frames.stream_of(rows))
-        else:
-            self._appender.append_rows(list(rows))
+        with self._failing():
+            if _frames.is_frame(rows):
+                self._appender.append_arrow(_frames.stream_of(rows))
+                return
+            tuples = list(rows)
+            if any(isinstance(row, Mapping) for row in tuples):
+                raise _errors.ProgrammingError("an appender takes tuples, not dictionaries")
+            self._appender.append_rows(tuples)
 
     def finish(self) -> int:
         """Commits all rows and returns their number."""
+        if self._has_failed:
+            raise _errors.InterfaceError("an append has failed: the appender adds no rows")
         self._flush()
         self._is_open = False
         return self._appender.finish()
@@ -346,15 +394,20 @@ class Appender:
     def _flush(self) -> None:
         if self._waiting:
             rows, self._waiting = self._waiting, []
-            self._appender.append_rows(rows)
+            with self._failing():
+                self._appender.append_rows(rows)
 
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    @contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Discards all rows if an append fails in the block, since some may be missing then."""
+        try:
+            yield
+        except BaseException:
+            self._has_failed = True
+            self._waiting.clear()
+            with suppress(_errors.Error):
+                self._appender.close()
+            raise
 
 
 def close_all() -> None:
@@ -363,3 +416,12 @@ def close_all() -> None:
         # A forked process cannot close the connections of its parent.
         with suppress(_errors.Error):
             connection.close()
+
+
+def _renew_locks() -> None:
+    """Frees the locks of connections in a forked process, whose owners are not in it."""
+    for connection in list(_open_connections):
+        connection._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)

@@ -40,7 +40,7 @@ def as_text(columns: Sequence[tuple[str, str]], rows: Sequence[Row], has_more: b
 
 
 def as_html(columns: Sequence[tuple[str, str]], rows: Sequence[Row], has_more: bool) -> str:
-    """The same as an HTML table."""
+    """An HTML table of the first rows, with names and types above."""
     head = "".join(
         f"<th>{html.escape(name)}<br><small>{html.escape(kind)}</small></th>"
         for name, kind in columns

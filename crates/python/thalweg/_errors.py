@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Warning(Exception):  # noqa: A001 - the name is PEP 249's
-    """A remark of the engine that a program asked to have raised."""
+    """A class that PEP 249 demands. Remarks are in ``Connection.notices`` and raise nothing."""
 
 
 class Error(Exception):

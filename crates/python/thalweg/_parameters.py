@@ -14,7 +14,7 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 _TOKENS = re.compile(
     r"""
       (?P<skipped>
-          [eE]'(?:[^'\\]|\\.|'')*'          # a string with escapes
+          \b[eE]'(?:[^'\\]|\\.|'')*'          # a string with escapes
         | '(?:[^']|'')*'                    # a string
         | "(?:[^"]|"")*"                    # a quoted name
         | --[^\n]*                          # a comment to the end of the line

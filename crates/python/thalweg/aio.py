@@ -33,11 +33,23 @@ def _threads() -> ThreadPoolExecutor:
         return _pool
 
 
+def _forget_threads() -> None:
+    """Makes a forked process start threads of its own."""
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
 async def _in_thread(cancel: Callable[[], None], work: Callable[..., T], *arguments: Any) -> T:
     running = _threads().submit(work, *arguments)
+    ended = asyncio.wrap_future(running)
     try:
-        return await asyncio.shield(asyncio.wrap_future(running))
+        return await asyncio.shield(ended)
     except asyncio.CancelledError:
+        # The statement's own error is of no interest: asyncio would log it if nothing asked for it.
+        ended.add_done_callback(lambda done: done.cancelled() or done.exception())
         if not running.cancel():
             # A statement that begins after a cancel does not hear it.
             while not running.done():
@@ -57,8 +69,8 @@ async def connect_async(
 class AsyncRelation:
     """The rows of a query, as ``thalweg.Relation`` has them."""
 
-    def __init__(self, relation: Relation, cancel: Callable[[], None]) -> None:
-        self._relation, self._cancel = relation, cancel
+    def __init__(self, relation: Relation, connection: AsyncConnection) -> None:
+        self._relation, self._do = relation, connection._do
 
     @property
     def columns(self) -> list[str]:
@@ -72,27 +84,31 @@ class AsyncRelation:
 
     async def fetchone(self) -> tuple[Any, ...] | None:
         """The next row; None at the end."""
-        return await _in_thread(self._cancel, self._relation.fetchone)
+        return await self._do(self._relation.fetchone)
 
     async def fetchmany(self, size: int = 1) -> list[tuple[Any, ...]]:
         """The next rows, at most ``size``."""
-        return await _in_thread(self._cancel, self._relation.fetchmany, size)
+        return await self._do(self._relation.fetchmany, size)
 
     async def fetchall(self) -> list[tuple[Any, ...]]:
         """All rows that are left."""
-        return await _in_thread(self._cancel, self._relation.fetchall)
+        return await self._do(self._relation.fetchall)
 
     async def df(self) -> Any:
         """The rows that are left, as a data frame of pandas."""
-        return await _in_thread(self._cancel, self._relation.df)
+        return await self._do(self._relation.df)
 
     async def pl(self) -> Any:
         """The rows that are left, as a data frame of polars."""
-        return await _in_thread(self._cancel, self._relation.pl)
+        return await self._do(self._relation.pl)
 
     async def arrow(self) -> Any:
         """The rows that are left, as a table of pyarrow."""
-        return await _in_thread(self._cancel, self._relation.arrow)
+        return await self._do(self._relation.arrow)
+
+    async def close(self) -> None:
+        """Ends the query, if it still runs, and frees its rows."""
+        await self._do(self._relation.close)
 
     async def __aiter__(self) -> AsyncIterator[tuple[Any, ...]]:
         while rows := await self.fetchmany(1024):
@@ -104,19 +120,22 @@ class AsyncRelation:
 
 
 class AsyncConnection:
-    """A connection for asyncio. Its statements run one by one."""
+    """A connection for asyncio. Its statements, and reads of their rows, run one by one."""
 
     def __init__(self, connection: Connection) -> None:
         # The variables of a caller belong to another thread than the statement.
         connection.replacement_scans = False
         self._connection = connection
+        # Tasks wait here for their turns. One that is cancelled meanwhile has no statement yet, and
+        # must not cancel that of another task.
+        self._turn = asyncio.Lock()
 
     async def sql(
         self, sql: str, parameters: Parameters | None = None
     ) -> AsyncRelation | None:
         """Runs statements and returns the rows of the last one; None if it returns none."""
         relation = await self._do(self._connection.sql, sql, parameters)
-        return None if relation is None else AsyncRelation(relation, self._connection.cancel)
+        return None if relation is None else AsyncRelation(relation, self)
 
     async def executemany(self, sql: str, rows: Iterable[Parameters]) -> int:
         """Runs a statement for each element of ``rows``, and returns the number of rows written."""
@@ -159,8 +178,8 @@ class AsyncConnection:
         return AsyncConnection(await self._do(self._connection.duplicate))
 
     async def close(self) -> None:
-        """Ends the connection."""
-        await self._do(self._connection.close)
+        """Ends the connection, and cancels the statement that runs on it."""
+        await _in_thread(self._connection.cancel, self._connection.close)
 
     async def __aenter__(self) -> AsyncConnection:
         return self
@@ -169,4 +188,5 @@ class AsyncConnection:
         await self._do(self._connection.__exit__, kind, value, trace)
 
     async def _do(self, work: Callable[..., T], *arguments: Any) -> T:
-        return await _in_thread(self._connection.cancel, work, *arguments)
+        async with self._turn:
+            return await _in_thread(self._connection.cancel, work, *arguments)

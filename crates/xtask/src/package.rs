@@ -131,7 +131,7 @@ fn version(text: &str) -> Result<String, String> {
 }
 
 /// The message of an error that concerns a file.
-fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
+pub fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
     let path = path.display().to_string();
     move |error| format!("{path}: {error}")
 }

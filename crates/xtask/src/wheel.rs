@@ -17,6 +17,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 
+use crate::package::at;
 use crate::package::program::Program;
 use zip::Zip;
 
@@ -37,6 +38,9 @@ const MODULE: &str = "thalweg/_thalweg.abi3.so";
 /// The size in bytes that a wheel should not exceed. The shared object is compiled for speed, and
 /// is larger for now.
 const BYTES_WANTED: u64 = 60 << 20;
+
+/// The version of the workspace.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 const SUMMARY: &str = "A memory-first SQL database for live data";
 
@@ -83,10 +87,9 @@ fn pack(root: &Path, out: &Path) -> Result<PathBuf, String> {
     std::fs::remove_file(&stripped).map_err(at(&stripped))?;
 
     let tag = tag(&program)?;
-    let version = version(root)?;
-    let entries = entries(root, bytes, &version, &tag)?;
-    let path = out.join(format!("thalweg-{version}-{tag}.whl"));
-    std::fs::write(&path, packed(&entries, &version)).map_err(at(&path))?;
+    let entries = entries(root, bytes, &tag)?;
+    let path = out.join(format!("thalweg-{VERSION}-{tag}.whl"));
+    std::fs::write(&path, packed(&entries)).map_err(at(&path))?;
     let size = std::fs::metadata(&path).map_err(at(&path))?.len();
     println!("{} ({} MiB)", path.display(), size >> 20);
     if size > BYTES_WANTED {
@@ -102,15 +105,6 @@ fn tag(program: &Program) -> Result<String, String> {
     Ok(format!("cp310-abi3-manylinux_{glibc}_{}", program.architecture.kernel))
 }
 
-/// The version of the workspace.
-fn version(root: &Path) -> Result<String, String> {
-    let path = root.join("Cargo.toml");
-    let text = std::fs::read_to_string(&path).map_err(at(&path))?;
-    let line = text.lines().find_map(|line| line.strip_prefix("version = \""));
-    let version = line.and_then(|rest| rest.strip_suffix('"'));
-    version.map(str::to_owned).ok_or_else(|| "Cargo.toml has no version".to_owned())
-}
-
 /// A file of the wheel.
 struct Entry {
     name: String,
@@ -118,7 +112,7 @@ struct Entry {
 }
 
 /// All files but the record of them, in the order of their names.
-fn entries(root: &Path, library: Vec<u8>, version: &str, tag: &str) -> Result<Vec<Entry>, String> {
+fn entries(root: &Path, library: Vec<u8>, tag: &str) -> Result<Vec<Entry>, String> {
     let source = root.join("crates/python/thalweg");
     let mut entries = vec![Entry { name: MODULE.to_owned(), bytes: library }];
     for file in std::fs::read_dir(&source).map_err(at(&source))? {
@@ -135,9 +129,9 @@ fn entries(root: &Path, library: Vec<u8>, version: &str, tag: &str) -> Result<Ve
     let description = std::fs::read_to_string(&readme).map_err(at(&readme))?;
     let license = std::fs::read(&license).map_err(at(&license))?;
     let mut described = |name: &str, bytes: Vec<u8>| {
-        entries.push(Entry { name: format!("thalweg-{version}.dist-info/{name}"), bytes });
+        entries.push(Entry { name: format!("thalweg-{VERSION}.dist-info/{name}"), bytes });
     };
-    described("METADATA", metadata(version, &description).into_bytes());
+    described("METADATA", metadata(&description).into_bytes());
     described("WHEEL", wheel_file(tag).into_bytes());
     described("entry_points.txt", b"[console_scripts]\nthalweg = thalweg.__main__:main\n".into());
     described("licenses/LICENSE", license);
@@ -145,9 +139,9 @@ fn entries(root: &Path, library: Vec<u8>, version: &str, tag: &str) -> Result<Ve
     Ok(entries)
 }
 
-fn metadata(version: &str, description: &str) -> String {
+fn metadata(description: &str) -> String {
     format!(
-        "Metadata-Version: 2.4\nName: thalweg\nVersion: {version}\nSummary: {SUMMARY}\n\
+        "Metadata-Version: 2.4\nName: thalweg\nVersion: {VERSION}\nSummary: {SUMMARY}\n\
          License-Expression: Apache-2.0\nLicense-File: LICENSE\nRequires-Python: >=3.10\n\
          Provides-Extra: pandas\nRequires-Dist: pandas; extra == 'pandas'\n\
          Requires-Dist: pyarrow; extra == 'pandas'\nProvides-Extra: polars\n\
@@ -161,14 +155,14 @@ fn wheel_file(tag: &str) -> String {
 }
 
 /// The wheel's bytes: the files, and the record of their hashes.
-fn packed(entries: &[Entry], version: &str) -> Vec<u8> {
+fn packed(entries: &[Entry]) -> Vec<u8> {
     let (mut zip, mut record) = (Zip::default(), String::new());
     for Entry { name, bytes } in entries {
         let hash = URL_SAFE_NO_PAD.encode(Sha256::digest(bytes));
         record.push_str(&format!("{name},sha256={hash},{}\n", bytes.len()));
         zip.add(name, bytes);
     }
-    let name = format!("thalweg-{version}.dist-info/RECORD");
+    let name = format!("thalweg-{VERSION}.dist-info/RECORD");
     record.push_str(&format!("{name},,\n"));
     zip.add(&name, record.as_bytes());
     zip.finish()
@@ -178,9 +172,4 @@ fn succeed(command: &mut Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let status = command.status().map_err(|error| format!("{name} did not start: {error}"))?;
     status.success().then_some(()).ok_or_else(|| format!("{name}: {status}"))
-}
-
-fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
-    let path = path.display().to_string();
-    move |error| format!("{path}: {error}")
 }

@@ -17,8 +17,8 @@ const FLAGS: u16 = 1 << 11;
 const DEFLATED: u16 = 8;
 /// The first of January 1980, the oldest date that the format has: equal input gives equal bytes.
 const DATE: u16 = (1 << 5) | 1;
-/// Mode of a file that all may read, and run as far as it is a library.
-const MODE: u32 = 0o100_755;
+/// Mode of a regular file that all may read. Shared objects need no more.
+const MODE: u32 = 0o100_644;
 
 /// A zip file under construction.
 #[derive(Default)]

@@ -137,12 +137,25 @@ fn compared(left: &Expr, operator: &str, right: &Expr) -> Option<Expr> {
     all_of(lefts.iter().zip(rights).filter_map(|(left, right)| compared(left, operator, right)))
 }
 
+/// All conditions, as a tree of little depth: planning takes long for chains.
 fn all_of(conditions: impl Iterator<Item = Expr>) -> Option<Expr> {
-    conditions.reduce(|left, right| Expr::BinaryOp {
-        left: Box::new(left),
-        op: BinaryOperator::And,
-        right: Box::new(right),
-    })
+    let mut level: Vec<Expr> = conditions.collect();
+    while level.len() > 1 {
+        let mut parts = level.into_iter();
+        let mut next = Vec::new();
+        while let Some(left) = parts.next() {
+            next.push(match parts.next() {
+                Some(right) => both(left, right),
+                None => left,
+            });
+        }
+        level = next;
+    }
+    level.pop()
+}
+
+fn both(left: Expr, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) }
 }
 
 /// `x IN (…)`: several items have one type with the tested value.
