@@ -26,15 +26,15 @@ use thalweg_formats::postgres::{ValueFormat, decode};
 use thalweg_txn::Catalog;
 use thalweg_values::types::TYPE_KEY;
 
-use self::shape::{Literal, LiteralValue};
+use self::shape::LiteralValue;
 use crate::plan_cache::{CachedStatements, Key, SeenTexts};
 use crate::prepared::Prepared;
 
-pub(crate) use places::places;
-pub(crate) use shape::Shape;
+pub(crate) use places::{Place, places};
+pub(crate) use shape::{Parameter, Shape};
 
 /// The greatest number of variants of one shape.
-const VARIANTS_MAX: usize = 4;
+const VARIANTS_MAX: usize = 16;
 
 /// The greatest integer up to which a `real` holds each one.
 const REAL_EXACT_MAX: u64 = 1 << 24;
@@ -55,10 +55,11 @@ pub(crate) struct SharedShape(Mutex<Variants>);
 
 #[derive(Default)]
 struct Variants {
-    /// The literals that are parameters, by their places among all; `None` until the shape was
-    /// parsed.
-    parameters: Option<Arc<[usize]>>,
+    /// `None` until the shape was parsed.
+    parameters: Option<Arc<[Parameter]>>,
     variants: Vec<Variant>,
+    /// The definitions for which the shape's statements cannot be shared.
+    refused: Option<Arc<Catalog>>,
 }
 
 /// The statements of a shape with the same values of those literals that are no parameters.
@@ -66,14 +67,13 @@ struct Variant {
     others: Vec<LiteralValue>,
     /// The definitions for which it was prepared.
     catalog: Arc<Catalog>,
-    /// `None` if the statement cannot be shared.
-    prepared: Option<Prepared>,
+    prepared: Prepared,
 }
 
 /// What is known of a text.
 pub(crate) enum Known {
     /// The text is this statement with these literals.
-    Shared { prepared: Prepared, parameters: Arc<[usize]> },
+    Shared(Prepared, Arc<[Parameter]>),
     /// It has to go the ordinary way.
     Alone,
     /// It comes again, and may be shared.
@@ -84,21 +84,19 @@ impl AdHocStatements {
     /// Looks up the text of a shape, and notes that it came.
     pub(crate) fn look_up(&self, key: &Key, shape: &Shape, catalog: &Arc<Catalog>) -> Known {
         let found = self.shapes.lock().find(key);
-        let mut parameters = None;
-        if let Some(found) = &found {
-            let variants = found.0.lock();
-            if let Some(variant) = variants.find(shape, catalog) {
-                return match (&variant.prepared, &variants.parameters) {
-                    (Some(prepared), Some(parameters)) => Known::Shared {
-                        prepared: prepared.clone(),
-                        parameters: Arc::clone(parameters),
-                    },
-                    _ => Known::Alone,
-                };
+        let others = match &found {
+            Some(found) => {
+                let variants = found.0.lock();
+                if variants.refused.as_ref().is_some_and(|refused| Arc::ptr_eq(refused, catalog)) {
+                    return Known::Alone;
+                }
+                if let Some((prepared, parameters)) = variants.find(shape, catalog) {
+                    return Known::Shared(prepared.clone(), Arc::clone(parameters));
+                }
+                variants.parameters.as_ref().map(|parameters| others(shape, parameters))
             }
-            parameters = variants.parameters.clone();
-        }
-        let others = parameters.map(|parameters| others(shape, &parameters));
+            None => None,
+        };
         let text = (key, others);
         let is_known = self.seen.may_know(&text);
         self.seen.note(&text);
@@ -108,20 +106,17 @@ impl AdHocStatements {
     /// True if a text needs no parser, since it is a statement that is shared.
     pub(crate) fn has(&self, key: &Key, shape: &Shape, catalog: &Arc<Catalog>) -> bool {
         let found = self.shapes.lock().find(key);
-        found.is_some_and(|found| {
-            let variants = found.0.lock();
-            variants.find(shape, catalog).is_some_and(|variant| variant.prepared.is_some())
-        })
+        found.is_some_and(|found| found.0.lock().find(shape, catalog).is_some())
     }
 
-    /// Keeps the statement of a shape, or `None` if it cannot be shared.
+    /// Keeps the statement of a shape.
     pub(crate) fn keep(
         &self,
         key: Key,
         shape: &Shape,
         catalog: &Arc<Catalog>,
-        parameters: &Arc<[usize]>,
-        prepared: Option<Prepared>,
+        prepared: &Prepared,
+        parameters: &Arc<[Parameter]>,
     ) {
         let kept = self.shapes.lock().keep(key);
         let mut kept = kept.0.lock();
@@ -135,63 +130,89 @@ impl AdHocStatements {
         if kept.variants.len() == VARIANTS_MAX {
             kept.variants.remove(0);
         }
-        kept.variants.push(Variant { others, catalog: Arc::clone(catalog), prepared });
+        let (catalog, prepared) = (Arc::clone(catalog), prepared.clone());
+        kept.variants.push(Variant { others, catalog, prepared });
+    }
+
+    /// Records that statements of a shape cannot be shared until definitions change.
+    pub(crate) fn refuse(&self, key: Key, catalog: &Arc<Catalog>) {
+        let kept = self.shapes.lock().keep(key);
+        kept.0.lock().refused = Some(Arc::clone(catalog));
     }
 }
 
 impl Variants {
-    fn find(&self, shape: &Shape, catalog: &Arc<Catalog>) -> Option<&Variant> {
+    fn find(
+        &self,
+        shape: &Shape,
+        catalog: &Arc<Catalog>,
+    ) -> Option<(&Prepared, &Arc<[Parameter]>)> {
         let parameters = self.parameters.as_ref()?;
-        self.variants.iter().find(|variant| {
-            let others = other_literals(shape, parameters).map(|literal| &literal.value);
-            Arc::ptr_eq(&variant.catalog, catalog) && others.eq(&variant.others)
-        })
+        let variant = self.variants.iter().find(|variant| {
+            Arc::ptr_eq(&variant.catalog, catalog)
+                && other_values(shape, parameters).eq(&variant.others)
+        });
+        variant.map(|variant| (&variant.prepared, parameters))
     }
 }
 
-fn others(shape: &Shape, parameters: &[usize]) -> Vec<LiteralValue> {
-    other_literals(shape, parameters).map(|literal| literal.value.clone()).collect()
+fn others(shape: &Shape, parameters: &[Parameter]) -> Vec<LiteralValue> {
+    other_values(shape, parameters).cloned().collect()
 }
 
-fn other_literals<'a>(
+/// The values of the literals that are no parameters.
+fn other_values<'a>(
     shape: &'a Shape,
-    parameters: &'a [usize],
-) -> impl Iterator<Item = &'a Literal> {
+    parameters: &'a [Parameter],
+) -> impl Iterator<Item = &'a LiteralValue> {
+    let is_parameter = |place| parameters.iter().any(|parameter| parameter.literal == place);
     let literals = shape.literals.iter().enumerate();
-    literals.filter(|(place, _)| !parameters.contains(place)).map(|(_, literal)| literal)
+    literals.filter(move |(place, _)| !is_parameter(*place)).map(|(_, literal)| &literal.value)
 }
 
-/// The value of a parameter that stands for a literal. `None` if the literal means something else,
-/// is an error there, or may be.
-pub(crate) fn value(literal: &Literal, field: &FieldRef) -> Option<ScalarValue> {
+/// True if literals like this one may be values of a parameter of a type: if they mean the same
+/// there.
+pub(crate) fn suits(literal: &LiteralValue, field: &FieldRef) -> bool {
+    use DataType::{Date32, Float32, Float64, Int16, Int32, Int64, Timestamp, Utf8View};
     let named = field.metadata().get(TYPE_KEY);
-    let is_exact = |integer: &i64, exact_max: u64| integer.unsigned_abs() <= exact_max;
-    match (&literal.value, field.data_type()) {
-        (LiteralValue::Integer(_), _) if named.is_some() => None,
-        (LiteralValue::Integer(value), DataType::Int16) => {
-            i16::try_from(*value).ok().map(ScalarValue::from)
+    match (literal, field.data_type()) {
+        (LiteralValue::Integer(_), Int16 | Int32 | Int64 | Float32 | Float64)
+        | (LiteralValue::String(_), Date32 | Timestamp(..)) => named.is_none(),
+        (LiteralValue::String(_), Utf8View) => {
+            named.is_none_or(|name| name.starts_with("character varying"))
         }
-        (LiteralValue::Integer(value), DataType::Int32) => {
-            i32::try_from(*value).ok().map(ScalarValue::from)
+        _ => false,
+    }
+}
+
+/// The value of a parameter that stands for a literal that [suits](suits) it. `None` if the value is
+/// an error there, or may be.
+pub(crate) fn value(shape: &Shape, parameter: &Parameter, field: &FieldRef) -> Option<ScalarValue> {
+    match &shape.literals[parameter.literal].value {
+        LiteralValue::Integer(integer) if parameter.is_negated => {
+            integer_value(-integer, field.data_type())
         }
-        (LiteralValue::Integer(value), DataType::Int64) => Some((*value).into()),
-        (LiteralValue::Integer(value), DataType::Float32) if is_exact(value, REAL_EXACT_MAX) => {
-            Some((*value as f32).into())
-        }
-        (LiteralValue::Integer(value), DataType::Float64) if is_exact(value, DOUBLE_EXACT_MAX) => {
-            Some((*value as f64).into())
-        }
-        (LiteralValue::String(text), DataType::Utf8View)
-            if named.is_none_or(|name| name.starts_with("character varying")) =>
-        {
+        LiteralValue::Integer(integer) => integer_value(*integer, field.data_type()),
+        LiteralValue::String(text) if *field.data_type() == DataType::Utf8View => {
             Some(ScalarValue::Utf8View(Some(text.clone())))
         }
-        (LiteralValue::String(text), DataType::Date32 | DataType::Timestamp(..))
-            if is_moment(text) =>
-        {
+        LiteralValue::String(text) if is_moment(text) => {
             let decoded = decode(field, ValueFormat::Text, Some(text.as_bytes())).ok()?;
             ScalarValue::try_from_array(&decoded, 0).ok()
         }
+        LiteralValue::String(_) => None,
+    }
+}
+
+/// An integer as a value of a type, if the type holds exactly this one.
+fn integer_value(integer: i64, data_type: &DataType) -> Option<ScalarValue> {
+    let is_up_to = |exact_max: u64| integer.unsigned_abs() <= exact_max;
+    match data_type {
+        DataType::Int16 => i16::try_from(integer).ok().map(ScalarValue::from),
+        DataType::Int32 => i32::try_from(integer).ok().map(ScalarValue::from),
+        DataType::Int64 => Some(integer.into()),
+        DataType::Float32 if is_up_to(REAL_EXACT_MAX) => Some((integer as f32).into()),
+        DataType::Float64 if is_up_to(DOUBLE_EXACT_MAX) => Some((integer as f64).into()),
         _ => None,
     }
 }

@@ -14,8 +14,18 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Location;
 use thalweg_dialect::walk;
 
-/// The positions in the text of the literals that may become parameters, in ascending order.
-pub(crate) fn places(tree: &Tree) -> Vec<Location> {
+/// A literal that may become a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Its position in the text.
+    pub(crate) start: Location,
+    /// True if a minus before it belongs to its value. The operand of a minus alone would be taken
+    /// for a `double precision`.
+    pub(crate) is_negated: bool,
+}
+
+/// The literals that may become parameters, in the order of the text.
+pub(crate) fn places(tree: &Tree) -> Vec<Place> {
     let Tree::Statement(statement) = tree else { return Vec::new() };
     let mut places = Places(Vec::new());
     match statement.as_ref() {
@@ -31,12 +41,12 @@ pub(crate) fn places(tree: &Tree) -> Vec<Location> {
     }
     let _ = walk::visit(statement, &mut places);
     let Places(mut places) = places;
-    places.sort_unstable_by_key(|place| (place.line, place.column));
+    places.sort_unstable_by_key(|place| (place.start.line, place.start.column));
     places.dedup();
     places
 }
 
-struct Places(Vec<Location>);
+struct Places(Vec<Place>);
 
 impl Visitor for Places {
     type Break = ();
@@ -108,16 +118,18 @@ impl Places {
     }
 
     fn add_literal(&mut self, expr: &Expr) {
-        match expr {
-            Expr::Value(ValueWithSpan { value, span })
-                if matches!(value, Value::Number(..) | Value::SingleQuotedString(_)) =>
-            {
-                self.0.push(span.start);
-            }
+        let (literal, is_negated) = match expr {
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } if !is_string(expr) => {
-                self.add_literal(expr);
+                (expr.as_ref(), true)
             }
-            _ => {}
+            expr => (expr, false),
+        };
+        if let Expr::Value(ValueWithSpan {
+            value: Value::Number(..) | Value::SingleQuotedString(_),
+            span,
+        }) = literal
+        {
+            self.0.push(Place { start: span.start, is_negated });
         }
     }
 }
@@ -141,7 +153,7 @@ mod tests {
     fn literals_beside_columns_and_new_values_may_become_parameters() {
         for (sql, expected) in [
             ("SELECT 1, 'a' FROM t WHERE a = 2 AND 'b' < c LIMIT 3", "2 'b"),
-            ("SELECT a FROM t WHERE NOT (a = 2 OR b BETWEEN 'c' AND -4)", "2 'c 4"),
+            ("SELECT a FROM t WHERE NOT (a = 2 OR b BETWEEN 'c' AND -4)", "2 'c -4"),
             ("SELECT a = 1 FROM t GROUP BY a = 1 HAVING a = 1 ORDER BY a = 1", ""),
             ("SELECT a FROM t WHERE a + 1 = 2 AND a IN (3, 4) AND b LIKE 'c'", ""),
             ("SELECT a FROM t WHERE a = - 'x' AND a = DATE '2024-01-01' AND a = '1'::text", ""),
@@ -150,20 +162,22 @@ mod tests {
               (SELECT 1 FROM v WHERE v.c = 8)",
                 "7 8",
             ),
-            ("INSERT INTO t VALUES (1, 'a', -2, 1 + 3, NULL, now())", "1 'a 2"),
+            ("INSERT INTO t VALUES (1, 'a', -2, 1 + 3, NULL, now())", "1 'a -2"),
             ("INSERT INTO t VALUES (1), (2)", ""),
             ("INSERT INTO t SELECT 1 FROM u WHERE b = 2", "2"),
             ("UPDATE t SET a = 1, b = b + 2, c = c || 'x', d = d - '1 day' WHERE e = 3", "1 2 3"),
-            ("UPDATE t SET a = a + -5, b = 2 * b WHERE c = 1 + 1", "5"),
+            ("UPDATE t SET a = a + -5, b = 2 * b WHERE c = 1 + 1", "-5"),
+            ("SELECT a FROM t WHERE a = - -5 AND a = -(5)", ""),
             ("DELETE FROM t WHERE a >= 1 AND b <> 'x'", "1 'x"),
             ("EXPLAIN SELECT a FROM t WHERE a = 1", ""),
         ] {
             let parsed = parse(sql).unwrap().remove(0);
             let mut positions = SourcePositions::new(sql);
             let found = places(&parsed.statement).into_iter().map(|place| {
-                let rest = &sql[positions.offset(place)..];
+                let rest = &sql[positions.offset(place.start)..];
                 let end = rest[1..].find(|next: char| !next.is_ascii_alphanumeric());
-                rest[..end.map_or(rest.len(), |end| end + 1)].to_owned()
+                let minus = if place.is_negated { "-" } else { "" };
+                format!("{minus}{}", &rest[..end.map_or(rest.len(), |end| end + 1)])
             });
             assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{sql}");
         }

@@ -34,6 +34,15 @@ pub(crate) struct Literal {
     pub(crate) place: Range<usize>,
 }
 
+/// A literal that is a parameter of a shape's statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Its place in [`Shape::literals`].
+    pub(crate) literal: usize,
+    /// True if the minus before it belongs to its value.
+    pub(crate) is_negated: bool,
+}
+
 /// The value of a literal.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum LiteralValue {
@@ -60,14 +69,15 @@ impl Shape {
         Reader { sql: end, at: end.len() - statement.len() }.read()
     }
 
-    /// The text of a statement in which some literals, by their places in [`Shape::literals`], are
-    /// the parameters `$1`, `$2` and so on.
-    pub(crate) fn with_parameters(&self, sql: &str, parameters: &[usize]) -> String {
+    /// The text of a statement in which some literals are the parameters `$1`, `$2` and so on.
+    pub(crate) fn with_parameters(&self, sql: &str, parameters: &[Parameter]) -> String {
         let mut text = String::with_capacity(sql.len());
         let mut end = self.place.start;
-        for (number, literal) in parameters.iter().enumerate() {
-            let place = &self.literals[*literal].place;
-            text.push_str(&sql[end..place.start]);
+        for (number, parameter) in parameters.iter().enumerate() {
+            let place = &self.literals[parameter.literal].place;
+            let before = &sql[end..place.start];
+            let minus = before.rfind('-').filter(|_| parameter.is_negated);
+            text.push_str(&before[..minus.unwrap_or(before.len())]);
             // Blanks keep a keyword before a string apart, as in `LIKE'a'`.
             text.push_str(&format!(" ${} ", number + 1));
             end = place.end;
@@ -255,9 +265,11 @@ mod tests {
 
     #[test]
     fn parameters_stand_in_place_of_literals() {
-        let sql = "\n SELECT a FROM t WHERE b=5 AND c LIKE'x'AND d = 'ä' LIMIT 3 ; ";
+        let sql = "\n SELECT a FROM t WHERE b=5 AND c LIKE'x'AND d = - 7 LIMIT 3 ; ";
         let shape = Shape::of(sql).unwrap();
         let text = "SELECT a FROM t WHERE b= $1  AND c LIKE'x'AND d =  $2  LIMIT 3";
-        assert_eq!(shape.with_parameters(sql, &[0, 2]), text);
+        let parameter = |literal, is_negated| Parameter { literal, is_negated };
+        let parameters = [parameter(0, false), parameter(2, true)];
+        assert_eq!(shape.with_parameters(sql, &parameters), text);
     }
 }

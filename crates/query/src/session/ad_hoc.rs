@@ -10,7 +10,7 @@ use thalweg_types::{Result, SqlState};
 use thalweg_values::sql_text::SourcePositions;
 
 use super::{Session, Statement};
-use crate::ad_hoc::{Known, Shape, places, value};
+use crate::ad_hoc::{Known, Parameter, Place, Shape, places, suits, value};
 use crate::outcome::Outcome;
 use crate::plan_cache::Key;
 use crate::prepared::Prepared;
@@ -25,14 +25,17 @@ impl Session {
         let Some((shape, key, catalog)) = self.shareable(sql) else { return Ok(None) };
         let (prepared, parameters) =
             match self.database.shared.ad_hoc.look_up(&key, &shape, &catalog) {
-                Known::Shared { prepared, parameters } => (prepared, parameters),
+                Known::Shared(prepared, parameters) => (prepared, parameters),
                 Known::Alone => return Ok(None),
                 Known::Again => {
                     let _timer = self.statement_timer();
-                    let (parameters, prepared) = self.share(sql, &shape).await?;
+                    let shared = self.share(sql, &shape).await?;
                     let ad_hoc = &self.database.shared.ad_hoc;
-                    ad_hoc.keep(key, &shape, &catalog, &parameters, prepared.clone());
-                    let Some(prepared) = prepared else { return Ok(None) };
+                    let Some((prepared, parameters)) = shared else {
+                        ad_hoc.refuse(key, &catalog);
+                        return Ok(None);
+                    };
+                    ad_hoc.keep(key, &shape, &catalog, &prepared, &parameters);
                     (prepared, parameters)
                 }
             };
@@ -75,8 +78,7 @@ impl Session {
         Arc::ptr_eq(catalog, self.snapshot().catalog())
     }
 
-    /// Prepares the statement of a shape. Returns the literals that are its parameters, and the
-    /// statement unless it cannot be shared.
+    /// Prepares the statement of a shape; `None` if it cannot be shared.
     ///
     /// # Errors
     /// Those that say nothing of the statement: a cancel, or too little memory.
@@ -84,10 +86,10 @@ impl Session {
         &mut self,
         sql: &str,
         shape: &Shape,
-    ) -> Result<(Arc<[usize]>, Option<Prepared>)> {
+    ) -> Result<Option<(Prepared, Arc<[Parameter]>)>> {
         let mut parameters = parameters(sql, shape);
-        // The parameters' types become known when the statement is prepared. Those that cannot have
-        // their literals' values stay literals.
+        // The parameters' types become known when the statement is prepared. Literals that mean
+        // something else as a value of their type stay literals.
         for _ in 0..2 {
             if parameters.is_empty() {
                 break;
@@ -95,18 +97,21 @@ impl Session {
             let text = shape.with_parameters(sql, &parameters);
             let Some(prepared) = self.prepared_for_all(&text).await? else { break };
             let fields = prepared.parameters().iter();
-            let fit: Vec<usize> = parameters
+            let fits = |(parameter, field): &(&Parameter, &FieldRef)| {
+                suits(&shape.literals[parameter.literal].value, field)
+            };
+            let fitting: Vec<Parameter> = parameters
                 .iter()
                 .zip(fields)
-                .filter(|(place, field)| value(&shape.literals[**place], field).is_some())
-                .map(|(place, _)| *place)
+                .filter(fits)
+                .map(|(parameter, _)| *parameter)
                 .collect();
-            if fit.len() == parameters.len() {
-                return Ok((parameters.into(), Some(prepared)));
+            if fitting.len() == parameters.len() {
+                return Ok(Some((prepared, parameters.into())));
             }
-            parameters = fit;
+            parameters = fitting;
         }
-        Ok((Arc::default(), None))
+        Ok(None)
     }
 
     /// The prepared statement of a text; `None` if it has an error, which the ordinary way reports.
@@ -122,17 +127,24 @@ impl Session {
     }
 }
 
-/// The literals of a text that may become parameters, by their places in the shape.
-fn parameters(sql: &str, shape: &Shape) -> Vec<usize> {
+/// The literals of a text that may become parameters.
+fn parameters(sql: &str, shape: &Shape) -> Vec<Parameter> {
     let parsed = parse(sql).unwrap_or_default();
     let [parsed] = parsed.as_slice() else { return Vec::new() };
     let mut positions = SourcePositions::new(sql);
-    let offsets = places(&parsed.statement).into_iter().map(|place| positions.offset(place));
-    let at = |offset| shape.literals.iter().position(|literal| literal.place.start == offset);
-    offsets.filter_map(at).collect()
+    let parameter = |Place { start, is_negated }| {
+        let offset = positions.offset(start);
+        let literal = shape.literals.iter().position(|literal| literal.place.start == offset);
+        literal.map(|literal| Parameter { literal, is_negated })
+    };
+    places(&parsed.statement).into_iter().filter_map(parameter).collect()
 }
 
-fn values(shape: &Shape, parameters: &[usize], fields: &[FieldRef]) -> Option<Vec<ScalarValue>> {
+fn values(
+    shape: &Shape,
+    parameters: &[Parameter],
+    fields: &[FieldRef],
+) -> Option<Vec<ScalarValue>> {
     let pairs = parameters.iter().zip(fields);
-    pairs.map(|(place, field)| value(&shape.literals[*place], field)).collect()
+    pairs.map(|(parameter, field)| value(shape, parameter, field)).collect()
 }
