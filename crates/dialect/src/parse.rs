@@ -23,6 +23,7 @@ mod refuse;
 mod roles;
 mod row_locks;
 mod sequences;
+mod setting_defaults;
 mod settings;
 mod signs;
 mod token_steps;
@@ -53,6 +54,7 @@ pub(crate) use intervals::interval_parts;
 pub use maintenance::{Maintenance, MaintenanceCommand, ReindexKind, maintenance};
 pub use overriding::{Overriding, overriding};
 pub use sequences::{SequenceClause, altered_sequence, created_clauses, redundant_options};
+pub use setting_defaults::SettingOwner;
 
 /// The tokens of shorter texts take too little memory to be counted ahead.
 const COUNTED_BYTES: usize = 64 << 10;
@@ -220,6 +222,7 @@ fn parse_one(mut tokens: Vec<TokenWithSpan>, end: TokenWithSpan, sql: &str) -> R
 /// The statements that the parser does not know.
 fn first_of(tokens: &[TokenWithSpan]) -> Option<Result<Statement, DataFusionError>> {
     cursors::parse(tokens)
+        .or_else(|| setting_defaults::parse(tokens))
         .or_else(|| roles::parse(tokens))
         .or_else(|| settings::parse(tokens))
         .or_else(|| sequences::parse(tokens))

@@ -88,6 +88,13 @@ impl Database {
     /// A session of the bootstrap role, which may do everything.
     #[must_use]
     pub fn session(&self) -> Session {
+        Session::opened(self.clone(), RoleId::BOOTSTRAP)
+    }
+
+    /// A session of the bootstrap role for work of the program itself: no default of a setting for
+    /// a role or the database applies.
+    #[must_use]
+    pub fn internal_session(&self) -> Session {
         Session::new(self.clone(), Identity::of(RoleId::BOOTSTRAP))
     }
 
@@ -98,7 +105,7 @@ impl Database {
     pub fn session_as(&self, role: &str) -> Result<Session> {
         let snapshot = self.shared.engine.snapshot();
         let id = privileges::may_log_in(snapshot.catalog(), role)?;
-        Ok(Session::new(self.clone(), Identity::of(id)))
+        Ok(Session::opened(self.clone(), id))
     }
 
     /// A role's attributes, its password verifier included.

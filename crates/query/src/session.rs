@@ -29,7 +29,7 @@ use thalweg_execution::planning::is_long;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::with_room_for;
 use thalweg_formats::text::style::{SessionStyle, Styled};
-use thalweg_txn::{LockOwner, Snapshot, Transaction};
+use thalweg_txn::{LockOwner, RoleId, Snapshot, Transaction};
 use thalweg_types::{DataType, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::Semaphore;
 
@@ -40,7 +40,7 @@ use crate::cursor::{Cursor, Cursors};
 use crate::database::Database;
 use crate::locks::{self, SessionLocks};
 use crate::notifications::{Inbox, SessionNotifications};
-use crate::outcome::{Outcome, Tag};
+use crate::outcome::{Notice, Outcome, Tag};
 use crate::point;
 use crate::prepared::{Prepared, PreparedStatements, Resolution};
 use crate::privileges::Identity;
@@ -82,6 +82,8 @@ pub struct Session {
     /// True for the implicit block around the statements of one text.
     implicit: bool,
     settings: Settings,
+    /// Warnings about defaults of settings that could not be applied.
+    opening_notices: Vec<Notice>,
     facts: Arc<SessionInfo>,
     /// The settings that functions of the last statement were asked to change.
     setting_requests: SettingRequests,
@@ -117,6 +119,17 @@ pub struct Statement {
 }
 
 impl Session {
+    /// A session of a role that just begins, with the defaults of settings for the role and the
+    /// database.
+    pub(crate) fn opened(database: Database, role: RoleId) -> Session {
+        let snapshot = database.shared.engine.snapshot();
+        let mut session = Session::new(database, Identity::of(role));
+        session.opening_notices =
+            statement::set_defaults(&mut session.settings, snapshot.catalog());
+        session
+    }
+
+    /// A session without defaults of settings for roles, for work of the database itself.
     pub(crate) fn new(database: Database, identity: Identity) -> Session {
         let settings = Settings::new(database.shared.defaults(), identity);
         let locks = SessionLocks::new(Arc::clone(&database.shared.locks));
@@ -132,6 +145,7 @@ impl Session {
             block: None,
             implicit: false,
             settings,
+            opening_notices: Vec::new(),
             facts: Arc::default(),
             setting_requests: SettingRequests::default(),
             sequences: Arc::default(),
@@ -224,7 +238,7 @@ impl Session {
     /// # Errors
     /// If there is no such setting, or it cannot have the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        self.set_with(name, value, false)
+        self.set_with(name, value, None)
     }
 
     /// Sets a setting while the session begins: also for `RESET`, and including those that cannot
@@ -233,13 +247,19 @@ impl Session {
     /// # Errors
     /// If there is no such setting, or it cannot have the value.
     pub fn set_at_opening(&mut self, name: &str, value: &str) -> Result<()> {
-        self.set_with(name, value, true)
+        self.set_with(name, value, Some("client"))
     }
 
-    fn set_with(&mut self, name: &str, value: &str, opens_session: bool) -> Result<()> {
+    /// Warnings about defaults of settings that could not be applied when the session began. The
+    /// first statement reports those that were not taken before.
+    pub fn take_opening_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.opening_notices)
+    }
+
+    fn set_with(&mut self, name: &str, value: &str, opening: Option<&'static str>) -> Result<()> {
         let snapshot = self.database.shared.engine.snapshot();
         let is_superuser = snapshot.catalog().roles().is_superuser(self.settings.identity.current);
-        let setter = Setter { is_superuser, opens_session };
+        let setter = Setter { is_superuser, opening };
         match self.settings.set(name, Some(value), setter)? {
             true => Ok(()),
             false => Err(statement::unrecognized(name)),
@@ -726,6 +746,7 @@ impl Session {
         self.publish_notifications();
         self.discard_temporary().await?;
         let identity = Identity::of(self.settings.identity.authenticated);
+        let identity = self.settings.in_opening_role(identity);
         self.settings.set_identity(Scope::Session, identity);
         self.settings.reset_all();
         Ok(Outcome::command("DISCARD ALL"))

@@ -46,7 +46,7 @@ pub(crate) async fn user(
         (Some(Credentials::Basic { user, password }), Method::Password) => {
             users.check_password(&user, &password, peer.ip()).await?
         }
-        (None, Method::Trust) => users.admit(&shared.database.session().user())?,
+        (None, Method::Trust) => users.admit(&shared.database.internal_session().user())?,
         (None, Method::Password) => {
             let message = "this server wants to know who calls";
             return Err(Error::new(SqlState::INVALID_AUTHORIZATION, message)

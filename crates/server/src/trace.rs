@@ -243,7 +243,7 @@ impl Slow {
 /// The plan of a statement as the planner would make it now. `None` if it cannot be made: the
 /// statement depends on state of its session, has parameters, or takes too long to plan.
 async fn plan_of(database: &Database, sql: &str) -> Option<String> {
-    let mut session = database.session();
+    let mut session = database.internal_session();
     session.set("statement_timeout", PLAN_TIMEOUT).ok()?;
     // The plan is cut: it contains every literal list, and lists computed during planning.
     session.plan_text(sql, PLAN_BYTES_MAX).await.ok()

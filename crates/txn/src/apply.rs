@@ -90,7 +90,8 @@ fn apply_catalog(
         | CatalogChange::Undefine { .. }
         | CatalogChange::Role(_)
         | CatalogChange::Access(_)
-        | CatalogChange::Comment(_) => {}
+        | CatalogChange::Comment(_)
+        | CatalogChange::SettingDefault(_) => {}
     }
     stage.catalog = Arc::clone(&after);
     let first = effects.catalog.take().map_or(before, |(first, _)| first);

@@ -9,6 +9,7 @@ mod dependents;
 mod privilege;
 mod references;
 mod roles;
+mod setting_defaults;
 mod temporary;
 mod view;
 
@@ -30,6 +31,8 @@ pub use references::{InKeyOrder, no_referenced_key};
 pub use roles::{
     BOOTSTRAP_ROLE, Membership, Role, RoleChange, RoleId, RoleOption, Roles, Secret, no_role,
 };
+use setting_defaults::SettingDefaults;
+pub use setting_defaults::{SettingDefaultChange, SettingTarget};
 pub use temporary::{is_temporary_namespace, temporary_namespace};
 pub use view::{BoundColumn, BoundRelation, BoundSource, View, ViewBinding};
 
@@ -104,6 +107,9 @@ pub struct Catalog {
     // Catalogs without comments are written as before comments existed.
     #[serde(default, skip_serializing_if = "has_no_comments")]
     comments: Arc<Comments>,
+    // Catalogs without defaults of settings are written as before these existed.
+    #[serde(default, skip_serializing_if = "has_no_setting_defaults")]
+    setting_defaults: Arc<SettingDefaults>,
     /// The namespace of temporary objects of the session that reads this catalog, if it has one.
     #[serde(skip)]
     temporary: Option<Arc<str>>,
@@ -115,6 +121,10 @@ fn has_no_references(references: &Arc<References>) -> bool {
 
 fn has_no_comments(comments: &Arc<Comments>) -> bool {
     comments.is_empty()
+}
+
+fn has_no_setting_defaults(defaults: &Arc<SettingDefaults>) -> bool {
+    defaults.is_empty()
 }
 
 /// Access lists and comments, which are stored by the names of their objects. An object that is
@@ -136,6 +146,7 @@ impl Default for Catalog {
             roles: Arc::default(),
             access: Arc::default(),
             comments: Arc::default(),
+            setting_defaults: Arc::default(),
             temporary: None,
         }
     }
@@ -179,6 +190,7 @@ pub enum CatalogChange {
     Role(RoleChange),
     Access(AccessChange),
     Comment(CommentChange),
+    SettingDefault(SettingDefaultChange),
 }
 
 impl Catalog {
@@ -354,6 +366,7 @@ impl Catalog {
             CatalogChange::Role(change) => next.change_role(change)?,
             CatalogChange::Access(change) => next.change_access(change)?,
             CatalogChange::Comment(change) => next.change_comment(change)?,
+            CatalogChange::SettingDefault(change) => next.change_setting_default(change)?,
         }
         Ok(next)
     }
@@ -508,6 +521,9 @@ impl Catalog {
         if let RoleChange::Drop { id } = change {
             self.is_not_needed(*id)?;
             self.forget_comments(&CommentedObject::Role(*id));
+            if self.setting_defaults.has(*id) {
+                Arc::make_mut(&mut self.setting_defaults).forget(*id);
+            }
         }
         Arc::make_mut(&mut self.roles).change(change)
     }
@@ -586,6 +602,25 @@ impl Catalog {
         }
         Arc::make_mut(&mut self.comments).change(change);
         Ok(())
+    }
+
+    fn change_setting_default(&mut self, change: &SettingDefaultChange) -> Result<()> {
+        if let Some(role) = change.target.role {
+            self.roles.get(role).ok_or_else(|| roles::no_role_with(role))?;
+        }
+        Arc::make_mut(&mut self.setting_defaults).change(change);
+        Ok(())
+    }
+
+    /// The defaults of settings that were set for a target, in the order of their first setting.
+    #[must_use]
+    pub fn setting_defaults_of(&self, target: SettingTarget) -> &[(String, String)] {
+        self.setting_defaults.of(target)
+    }
+
+    /// All targets that have defaults of settings, with these.
+    pub fn setting_defaults(&self) -> impl Iterator<Item = (SettingTarget, &[(String, String)])> {
+        self.setting_defaults.all()
     }
 
     /// All comments.

@@ -38,9 +38,9 @@ pub use catalog::{
     CatalogChange, CommentChange, CommentPart, CommentedObject, DEFAULT_NAMESPACE, Dependency,
     Dependent, DropReason, ExternalTable, Grant, InKeyOrder, Membership, Object, Privilege,
     Privileges, Referenced, Role, RoleChange, RoleId, RoleOption, Roles, Secret, Securable,
-    TableEntry, View, ViewBinding, access_item, cannot_drop, decode_changes, encode_changes,
-    fingerprint, is_temporary_namespace, name_taken, no_namespace, no_referenced_key, no_role,
-    no_table, temporary_namespace,
+    SettingDefaultChange, SettingTarget, TableEntry, View, ViewBinding, access_item, cannot_drop,
+    decode_changes, encode_changes, fingerprint, is_temporary_namespace, name_taken, no_namespace,
+    no_referenced_key, no_role, no_table, temporary_namespace,
 };
 pub use engine::{Durability, Engine, Options, RowLockTerm};
 pub use foreign_keys::{CancelCheck, KeptKeys, find_children};

@@ -151,6 +151,12 @@ tells '\du lists roles' '^ thalweg +\| Superuser' << 'SQL'
 \du
 SQL
 
+tells '\drds lists defaults of settings' ' thalweg +\| thalweg +\| work_mem=2MB' << 'SQL'
+ALTER ROLE thalweg IN DATABASE thalweg SET work_mem = '2MB';
+\drds
+ALTER ROLE thalweg IN DATABASE thalweg RESET ALL;
+SQL
+
 tells '\df lists functions' 'List of functions' << 'SQL'
 \df
 SQL

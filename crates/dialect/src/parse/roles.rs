@@ -38,7 +38,8 @@ fn parse_for(tokens: &[TokenWithSpan]) -> Option<Parse> {
     Some(match (words.next()?, words.next()) {
         (Keyword::CREATE, Some(Keyword::USER)) => |parser| create(parser, true),
         (Keyword::CREATE, Some(Keyword::ROLE | Keyword::GROUP)) => |parser| create(parser, false),
-        (Keyword::ALTER, Some(Keyword::USER | Keyword::ROLE | Keyword::GROUP)) => alter,
+        (Keyword::ALTER, Some(Keyword::USER | Keyword::ROLE)) => alter,
+        (Keyword::ALTER, Some(Keyword::GROUP)) => alter_group,
         (Keyword::DROP, Some(Keyword::GROUP)) => drop_group,
         (Keyword::GRANT, _) if !names_objects(tokens, Keyword::TO) => grant,
         (Keyword::REVOKE, _) if !names_objects(tokens, Keyword::FROM) => revoke,
@@ -101,6 +102,20 @@ fn alter(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
     parser.next_token();
     parser.next_token();
     parser.parse_alter_role()
+}
+
+/// `ALTER GROUP`, which sets no defaults of settings.
+fn alter_group(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {
+    let words = parser.peek_tokens::<4>();
+    if let [_, _, _, Token::Word(word)] = &words
+        && matches!(word.keyword, Keyword::SET | Keyword::RESET)
+    {
+        for _ in 0..3 {
+            parser.next_token();
+        }
+        return parser.expected_ref("ADD, DROP or RENAME", parser.peek_token_ref());
+    }
+    alter(parser)
 }
 
 fn drop_group(parser: &mut Parser<'_>) -> Result<Statement, ParserError> {

@@ -45,6 +45,10 @@ impl Shell {
             "df" => self.show_query(&describe::functions(argument), "List of functions").await,
             "di" => self.show_query(&describe::indexes(argument), "List of indexes").await,
             "du" => self.show_query(&describe::roles(argument), "List of roles").await,
+            "drds" => {
+                let query = describe::setting_defaults(argument);
+                self.show_query(&query, "List of settings").await
+            }
             "watch" => self.watch(&words, splitter).await,
             "l" | "conninfo" => self.show_database().await,
             "copy" => self.run_own(&format!("COPY {rest}")).await,

@@ -108,6 +108,20 @@ pub fn roles(pattern: Option<&str>) -> String {
     )
 }
 
+/// The query for `\drds`: defaults of settings. The pattern is for names of roles.
+pub fn setting_defaults(pattern: Option<&str>) -> String {
+    format!(
+        "SELECT r.rolname AS \"Role\", d.datname AS \"Database\",
+                array_to_string(s.setconfig, E'\\n') AS \"Settings\"
+         FROM pg_catalog.pg_db_role_setting s
+         LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase
+         LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
+         WHERE true{}
+         ORDER BY 1, 2",
+        matching(pattern, "''", "r.rolname")
+    )
+}
+
 impl Shell {
     pub(super) async fn list(
         &mut self,

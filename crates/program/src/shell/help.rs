@@ -14,6 +14,7 @@ The database
   \\dt, \\dv [PATTERN]    tables; views
   \\dn, \\du [PATTERN]    schemas; roles
   \\df, \\di [PATTERN]    functions; indexes
+  \\drds [PATTERN]       defaults of settings for roles and the database
   \\l                    the database and where it lies
 
 Results
@@ -48,6 +49,7 @@ pub fn command_names() -> impl Iterator<Item = &'static str> {
         "\\df",
         "\\di",
         "\\dn",
+        "\\drds",
         "\\dt",
         "\\du",
         "\\dv",
@@ -75,6 +77,11 @@ pub fn command_names() -> impl Iterator<Item = &'static str> {
 
 /// Statements and their syntax, for `\h`.
 const STATEMENTS: &[(&str, &str)] = &[
+    ("ALTER DATABASE", "ALTER DATABASE name {SET setting = value | RESET setting | RESET ALL}"),
+    (
+        "ALTER ROLE",
+        "ALTER ROLE {name | ALL} [IN DATABASE name] {SET setting = value | RESET setting}",
+    ),
     ("ALTER TABLE", "ALTER TABLE name {ADD COLUMN | DROP COLUMN | RENAME ...} ..."),
     ("BEGIN", "BEGIN"),
     ("CHECKPOINT", "CHECKPOINT"),

@@ -232,6 +232,11 @@ impl Session {
         timer: Option<Timer>,
     ) -> Outcome {
         self.route = Some(route);
+        if !self.opening_notices.is_empty() {
+            let mut notices = self.take_opening_notices();
+            notices.append(&mut outcome.notices);
+            outcome.notices = notices;
+        }
         outcome.style = self.settings.style().cloned();
         if !route.has_rows_to_come() {
             return outcome;

@@ -14,6 +14,7 @@ use super::Execution;
 use super::role::{join, leave, role_named};
 use crate::outcome::{Notice, Outcome};
 
+pub(super) use named::database;
 use named::{grantees_of, objects_of, privileges_of, roles_of};
 
 pub(super) fn grant(execution: &mut Execution<'_>, grant: &Grant) -> Result<Outcome> {

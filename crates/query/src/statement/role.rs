@@ -9,7 +9,7 @@ use thalweg_txn::{
 };
 use thalweg_types::{Error, Result, SqlState};
 
-use super::{Execution, folded};
+use super::{Execution, folded, setting_defaults};
 use crate::outcome::{Notice, Outcome};
 
 use options::Options;
@@ -56,6 +56,9 @@ pub(super) fn alter(
     name: &Ident,
     operation: &AlterRoleOperation,
 ) -> Result<Outcome> {
+    if matches!(operation, AlterRoleOperation::Set { .. } | AlterRoleOperation::Reset { .. }) {
+        return setting_defaults::alter(execution, name, operation);
+    }
     let role = role_named(execution, name)?;
     let mut outcome = Outcome::command("ALTER ROLE");
     let options = match operation {
@@ -206,6 +209,20 @@ fn may_rename(execution: &Execution<'_>, role: &Role) -> Result<()> {
     if by.creates_roles { Ok(()) } else { Err(denied("permission denied to rename role")) }
 }
 
+/// Checks that the current role may set defaults of settings for a role: for itself, and with
+/// CREATEROLE for all but superusers.
+pub(super) fn may_set_defaults(execution: &Execution<'_>, role: &Role) -> Result<()> {
+    let by = By::of(execution);
+    is_no_predefined(role)?;
+    if role.superuser && !by.superuser {
+        return Err(denied("must be superuser to alter superusers"));
+    }
+    if by.creates_roles || role.id == execution.names.identity().current {
+        return Ok(());
+    }
+    Err(denied("permission denied"))
+}
+
 /// The powers of the current role over other roles.
 struct By {
     superuser: bool,
@@ -289,6 +306,6 @@ fn is_no_predefined(role: &Role) -> Result<()> {
     Err(Error::new(SqlState::RESERVED_NAME, message).with_detail("Cannot alter reserved roles."))
 }
 
-fn denied(message: &str) -> Error {
+pub(super) fn denied(message: &str) -> Error {
     Error::new(SqlState::INSUFFICIENT_PRIVILEGE, message)
 }

@@ -12,12 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thalweg_formats::text::style::SessionStyle;
+use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
 
+pub(super) use self::checks::may_change;
 pub(crate) use self::definitions::Definition;
 use self::modes::LEVELS;
 pub(crate) use self::modes::Modes;
-pub(super) use self::statements::{reset, set, show, show_tables};
+pub(super) use self::statements::{assigned, dotted, reset, reset_name, set, show, show_tables};
 use self::values::{invalid, no_flag};
 use crate::Durability;
 use crate::privileges::Identity;
@@ -45,8 +47,11 @@ pub(crate) struct Settings {
     /// The values of settings of a definition that were set, by their keys, as
     /// [`values::read`] returns them. Values with a field of their own are not among them.
     stored: Arc<BTreeMap<&'static str, String>>,
-    /// The values from the beginning of the session, which `RESET` restores, by their keys.
-    opening: Arc<BTreeMap<&'static str, String>>,
+    /// The values from the beginning of the session, which `RESET` restores, by their keys. Custom
+    /// settings are among them.
+    opening: Arc<BTreeMap<String, OpeningValue>>,
+    /// The role that `RESET ROLE` restores; `None` for the session's.
+    opening_role: Option<RoleId>,
     /// The modes of new transactions.
     default_modes: Modes,
     /// The modes of the open transaction block.
@@ -66,6 +71,14 @@ pub(crate) struct Defaults {
     pub(crate) gathering: Gathering,
 }
 
+/// A value from the beginning of a session.
+#[derive(Clone, Debug)]
+struct OpeningValue {
+    value: String,
+    /// PostgreSQL's word for where it is from.
+    source: &'static str,
+}
+
 /// The lifetime of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
@@ -78,18 +91,19 @@ pub(crate) enum Scope {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Setter {
     pub(crate) is_superuser: bool,
-    /// True while the session begins. Then the value is also the one that `RESET` restores.
-    pub(crate) opens_session: bool,
+    /// While the session begins, PostgreSQL's word for where the value is from. Then the value is
+    /// also the one that `RESET` restores.
+    pub(crate) opening: Option<&'static str>,
 }
 
 impl Setter {
     /// A statement of a role.
     pub(crate) fn role(is_superuser: bool) -> Setter {
-        Setter { is_superuser, opens_session: false }
+        Setter { is_superuser, opening: None }
     }
 
     /// A value that was checked before is set again.
-    const UNCHECKED: Setter = Setter { is_superuser: true, opens_session: false };
+    const UNCHECKED: Setter = Setter { is_superuser: true, opening: None };
 }
 
 /// Time limits, with PostgreSQL's names.
@@ -113,6 +127,7 @@ impl Settings {
             style: None,
             stored: Arc::default(),
             opening: Arc::default(),
+            opening_role: None,
             default_modes: Modes::default(),
             modes: None,
             hidden: Vec::new(),
@@ -186,10 +201,11 @@ impl Settings {
         fresh.modes = self.modes;
         fresh.hidden_identity = self.hidden_identity;
         fresh.opening = Arc::clone(&self.opening);
+        fresh.opening_role = self.opening_role;
         fresh.custom = Arc::clone(&self.custom);
         Arc::make_mut(&mut fresh.custom).values_mut().for_each(String::clear);
-        for (name, value) in &*self.opening {
-            let restored = fresh.set(name, Some(value), Setter::UNCHECKED);
+        for (name, opening) in &*self.opening {
+            let restored = fresh.set(name, Some(&opening.value), Setter::UNCHECKED);
             debug_assert!(matches!(restored, Ok(true)), "a setting takes the value that it had");
         }
         *self = fresh;
@@ -266,7 +282,7 @@ impl Settings {
     /// The value that `RESET` restores, in the form of `pg_settings`.
     pub(crate) fn reset_value(&self, definition: &Definition) -> Option<String> {
         match self.opening.get(definition.key.as_str()) {
-            Some(value) => Some(value.clone()),
+            Some(opening) => Some(opening.value.clone()),
             None => Settings::new(self.defaults, self.identity).stored_value(definition),
         }
     }
@@ -276,10 +292,8 @@ impl Settings {
         let value = self.stored_value(definition);
         if value != self.reset_value(definition) {
             "session"
-        } else if self.opening.contains_key(definition.key.as_str()) {
-            "client"
         } else {
-            "default"
+            self.opening.get(definition.key.as_str()).map_or("default", |opening| opening.source)
         }
     }
 
@@ -295,7 +309,10 @@ impl Settings {
             if !checks::is_custom(&name)? {
                 return Ok(false);
             }
-            Arc::make_mut(&mut self.custom).insert(name, value.unwrap_or_default().to_owned());
+            let opening = || self.opening.get(&name).map(|opening| opening.value.clone());
+            let value = value.map(str::to_owned).or_else(opening).unwrap_or_default();
+            self.note_opening(&name, &value, setter);
+            Arc::make_mut(&mut self.custom).insert(name, value);
             return Ok(true);
         };
         checks::may_change(definition, setter)?;
@@ -308,12 +325,28 @@ impl Settings {
             Some(value) => checks::read(definition, value)?,
             None => self.reset_value(definition).unwrap_or_default(),
         };
-        let key: &'static str = definition.key.as_str();
-        if setter.opens_session {
-            Arc::make_mut(&mut self.opening).insert(key, stored.clone());
-        }
+        self.note_opening(&definition.key, &stored, setter);
         self.store(definition, stored)?;
         Ok(true)
+    }
+
+    /// Keeps a value for `RESET` if it is from the beginning of the session.
+    fn note_opening(&mut self, key: &str, value: &str, setter: Setter) {
+        if let Some(source) = setter.opening {
+            let opening = OpeningValue { value: value.to_owned(), source };
+            Arc::make_mut(&mut self.opening).insert(key.to_owned(), opening);
+        }
+    }
+
+    /// An identity in the role that `RESET ROLE` restores.
+    pub(crate) fn in_opening_role(&self, identity: Identity) -> Identity {
+        Identity { current: self.opening_role.unwrap_or(identity.session), ..identity }
+    }
+
+    /// Begins the session in a role, which `RESET ROLE` then restores.
+    pub(crate) fn open_in_role(&mut self, identity: Identity) {
+        self.identity = identity;
+        self.opening_role = Some(identity.current);
     }
 
     /// Takes a value that was read.

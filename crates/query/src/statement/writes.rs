@@ -2,7 +2,7 @@
 
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement};
-use thalweg_dialect::parse::altered_sequence;
+use thalweg_dialect::parse::{SettingOwner, altered_sequence};
 use thalweg_types::{Error, Result, SqlState};
 
 /// Accepts statements that do not write.
@@ -59,6 +59,9 @@ fn named(statement: &Statement) -> Option<String> {
         Statement::CreateIndex(_) => "CREATE INDEX",
         Statement::AlterIndex { .. } => "ALTER INDEX",
         Statement::AlterSchema(_) => "ALTER SCHEMA",
+        Statement::AlterRole { name, .. } if SettingOwner::of(name) == SettingOwner::Database => {
+            "ALTER DATABASE"
+        }
         Statement::AlterRole { .. } => "ALTER ROLE",
         Statement::Grant(_) => "GRANT",
         Statement::Revoke(_) => "REVOKE",

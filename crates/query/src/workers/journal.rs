@@ -79,7 +79,7 @@ impl Database {
     /// # Errors
     /// If the journal cannot be created or read.
     pub async fn keep_journal(&self) -> Result<()> {
-        let mut session = self.session();
+        let mut session = self.internal_session();
         session.execute(&format!("CREATE SCHEMA IF NOT EXISTS {NAMESPACE}")).await?;
         let table = format!(
             "CREATE TABLE IF NOT EXISTS {NAMESPACE}.{TABLE} \
@@ -123,7 +123,8 @@ impl Database {
             "SELECT number, changes FROM {NAMESPACE}.{TABLE} \
              WHERE number > {number} ORDER BY number"
         );
-        let mut rows = self.session().execute(&query).await?.rows.expect("a query gives rows");
+        let mut rows =
+            self.internal_session().execute(&query).await?.rows.expect("a query gives rows");
         let mut found = Vec::new();
         while let Some(batch) = rows.next().await {
             let batch = batch?;

@@ -45,7 +45,7 @@ fn has_password(database: &Database) -> bool {
 async fn set_password(database: &Database, password: &str) -> Result<()> {
     let verifier = ScramVerifier::of_password(password, database.env().random.as_ref());
     let statement = format!("ALTER ROLE {BOOTSTRAP_ROLE} PASSWORD '{}'", verifier.to_text());
-    database.session().execute(&statement).await.map(drop)
+    database.internal_session().execute(&statement).await.map(drop)
 }
 
 #[cfg(test)]

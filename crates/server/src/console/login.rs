@@ -46,7 +46,7 @@ pub(super) async fn session(
     match console.shared.policy.method(peer.ip()) {
         Method::Password => Err(not_logged_in().into()),
         Method::Trust => {
-            let identity = users.admit(&console.shared.database.session().user())?;
+            let identity = users.admit(&console.shared.database.internal_session().user())?;
             Ok(console.begin(&identity))
         }
     }

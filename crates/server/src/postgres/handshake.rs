@@ -88,6 +88,10 @@ async fn begin(
         receives_notifications: true,
     });
     let reported = ReportedSettings::everything(&session, &mut wire.replies);
+    for notice in session.take_opening_notices() {
+        let detail = notice.detail.as_deref();
+        wire.replies.notice(notice.severity(), notice.state.0, &notice.message, detail);
+    }
     listed.connection.call(reported.application_name());
     wire.replies.key_data(listed.connection.id, listed.connection.secret);
     wire.replies.ready(TransactionStatus::Idle);

@@ -96,6 +96,61 @@ async fn resets_restore_the_settings_of_the_beginning() {
     }
 }
 
+/// Defaults of the role apply below settings of the client. A role that a default names and the
+/// user has left is a warning.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_begin_with_the_defaults_of_their_role() {
+    let server = server().await;
+    let mut superuser = Raw::connect(&server, SUPERUSER).await;
+    for sql in [
+        "CREATE ROLE team",
+        "GRANT team TO eve",
+        "ALTER ROLE eve SET role = team",
+        "ALTER ROLE eve SET statement_timeout = '50s'",
+        "ALTER ROLE eve SET my.var = 'own'",
+        "ALTER DATABASE thalweg SET application_name = 'of the database'",
+        "ALTER DATABASE thalweg SET work_mem = '2MB'",
+        "ALTER ROLE eve SET log_statement = 'all'",
+    ] {
+        let answer = superuser.sql(sql).await;
+        assert!(answer.starts_with("C("), "{sql}: {answer}");
+    }
+    let mut raw = Raw::open(&server).await;
+    let options = "-c work_mem=3MB -c my.var=given";
+    raw.send(&[hello(&[("user", EVE), ("options", options)])]).await;
+    let greeting = summary(&raw.until_ready().await);
+    assert!(greeting.contains("S(application_name=of the database)"), "{greeting}");
+    let sources = "SELECT name, setting, source, reset_val FROM pg_settings WHERE name IN \
+                   ('statement_timeout', 'work_mem') ORDER BY 1";
+    for (sql, expected) in [
+        (
+            sources,
+            "T D(statement_timeout,50000,user,50000) D(work_mem,3072,client,3072) C(SELECT 2) Z(I)",
+        ),
+        ("SELECT current_user, session_user", "T D(team,eve) C(SELECT 1) Z(I)"),
+        ("SHOW my.var", "T D(given) C(SHOW) Z(I)"),
+        ("SHOW log_statement", "T D(all) C(SHOW) Z(I)"),
+        ("SET my.var = 'another'", "C(SET) Z(I)"),
+        ("SET ROLE NONE", "C(SET) Z(I)"),
+        ("RESET ROLE", "C(RESET) Z(I)"),
+        ("SET statement_timeout = 0", "C(SET) Z(I)"),
+        ("SET application_name = 'mine'", "C(SET) S(application_name=mine) Z(I)"),
+        ("DISCARD ALL", "C(DISCARD ALL) S(application_name=of the database) Z(I)"),
+        ("SHOW my.var", "T D(given) C(SHOW) Z(I)"),
+        ("SHOW statement_timeout", "T D(50s) C(SHOW) Z(I)"),
+        ("SHOW role", "T D(team) C(SHOW) Z(I)"),
+    ] {
+        assert_eq!(raw.sql(sql).await, expected, "{sql}");
+    }
+    assert_eq!(begin(&server, &[]).await, "Z(I)");
+    assert_eq!(superuser.sql("REVOKE team FROM eve").await, "C(REVOKE ROLE) Z(I)");
+    let warned = "N(permission denied to set role \"team\") Z(I)";
+    assert_eq!(begin(&server, &[]).await, warned);
+    assert_eq!(superuser.sql("DROP ROLE team").await, "C(DROP ROLE) Z(I)");
+    let warned = "N(role \"team\" does not exist) Z(I)";
+    assert_eq!(begin(&server, &[]).await, warned);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn first_messages_that_are_none_are_refused() {
     let server = server().await;

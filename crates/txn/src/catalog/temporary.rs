@@ -159,7 +159,7 @@ impl CatalogChange {
             CatalogChange::Define { namespace, .. } | CatalogChange::Undefine { namespace, .. } => {
                 is_temporary_namespace(namespace)
             }
-            CatalogChange::Role(_) => false,
+            CatalogChange::Role(_) | CatalogChange::SettingDefault(_) => false,
             CatalogChange::Access(change) => change.is_temporary(),
             CatalogChange::Comment(change) => match &change.object {
                 CommentedObject::Object(object) => object.is_temporary(),

@@ -103,6 +103,7 @@ fn fill(name: &str, inputs: &Inputs<'_>, rows: &mut Rows) {
         "pg_collation" => fixed::collations(rows),
         "pg_constraint" => keys::constraints(objects, rows),
         "pg_database" => namespaces::databases(rows),
+        "pg_db_role_setting" => roles::setting_defaults(lookup, rows),
         "pg_description" => descriptions::of_objects(objects, rows),
         "pg_shdescription" => descriptions::of_shared(objects, rows),
         "pg_depend" => rules::dependencies(objects, rows),

@@ -1,9 +1,10 @@
 //! `pg_authid`, `pg_roles`, memberships, and older views of them.
 
-use thalweg_txn::{Role, RoleId};
+use thalweg_txn::{Role, RoleId, SettingTarget};
 
 use super::rows::{Rows, Value};
 use crate::catalog::CatalogLookup;
+use crate::catalog::objects::DATABASE_OID;
 
 /// The number of the role that owns the database's own objects.
 pub(in crate::catalog) const OWNER: i64 = RoleId::BOOTSTRAP.0 as i64;
@@ -22,10 +23,37 @@ fn valid_until(role: &Role) -> Value {
     role.valid_until.map_or(Value::Null, Value::Instant)
 }
 
-/// `pg_roles`, which masks passwords, and `pg_authid`, which shows none either.
-pub(super) fn roles(lookup: &CatalogLookup, rows: &mut Rows, hides_password: bool) {
-    for role in lookup.catalog.roles().iter() {
+/// A role's own defaults of settings in every database.
+fn defaults_of(lookup: &CatalogLookup, role: &Role) -> Value {
+    let target = SettingTarget { role: Some(role.id), in_database: false };
+    assignments(lookup.catalog.setting_defaults_of(target))
+}
+
+/// A list of `name=value`; NULL without any.
+fn assignments(defaults: &[(String, String)]) -> Value {
+    if defaults.is_empty() {
+        return Value::Null;
+    }
+    Value::List(defaults.iter().map(|(name, value)| format!("{name}={value}").into()).collect())
+}
+
+/// `pg_db_role_setting`: the defaults of settings.
+pub(super) fn setting_defaults(lookup: &CatalogLookup, rows: &mut Rows) {
+    for (target, defaults) in lookup.catalog.setting_defaults() {
         rows.push([
+            ("setdatabase", if target.in_database { DATABASE_OID } else { 0 }.into()),
+            ("setrole", target.role.map_or(Value::from(0_u32), oid)),
+            ("setconfig", assignments(defaults)),
+        ]);
+    }
+}
+
+/// `pg_roles`, which masks passwords and has defaults of settings, and `pg_authid`, which has no
+/// passwords.
+pub(super) fn roles(lookup: &CatalogLookup, rows: &mut Rows, is_view: bool) {
+    for role in lookup.catalog.roles().iter() {
+        let defaults = is_view.then(|| ("rolconfig", defaults_of(lookup, role)));
+        let values = [
             ("oid", oid(role.id)),
             ("rolname", (&role.name).into()),
             ("rolsuper", role.superuser.into()),
@@ -36,9 +64,10 @@ pub(super) fn roles(lookup: &CatalogLookup, rows: &mut Rows, hides_password: boo
             ("rolreplication", false.into()),
             ("rolbypassrls", role.superuser.into()),
             ("rolconnlimit", connection_limit(role)),
-            ("rolpassword", hides_password.then_some(PASSWORD_HIDDEN).into()),
+            ("rolpassword", is_view.then_some(PASSWORD_HIDDEN).into()),
             ("rolvaliduntil", valid_until(role)),
-        ]);
+        ];
+        rows.push(values.into_iter().chain(defaults));
     }
 }
 
@@ -67,6 +96,7 @@ pub(super) fn users(lookup: &CatalogLookup, rows: &mut Rows) {
             ("usebypassrls", role.superuser.into()),
             ("passwd", PASSWORD_HIDDEN.into()),
             ("valuntil", valid_until(role)),
+            ("useconfig", defaults_of(lookup, role)),
         ]);
     }
 }

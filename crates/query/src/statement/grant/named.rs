@@ -125,7 +125,9 @@ fn namespace(catalog: &Catalog, name: &ObjectName) -> Result<String> {
     if catalog.has_namespace(&name) { Ok(name) } else { Err(no_namespace(&name)) }
 }
 
-fn database(name: &ObjectName) -> Result<Securable> {
+/// # Errors
+/// 3D000 if there is no database of the name.
+pub(in crate::statement) fn database(name: &ObjectName) -> Result<Securable> {
     let name = QualifiedName::of(name)?.name;
     if name == DATABASE {
         return Ok(Securable::Database);

@@ -10,14 +10,17 @@ use super::denied;
 use crate::privileges::Identity;
 use crate::statement::{Execution, Scope, folded};
 
+/// The value of the setting `role` for the session's own role.
+const NO_ROLE: &str = "none";
+
 /// `SET ROLE name`; without a name, `SET ROLE NONE`.
 pub(in crate::statement) fn set_role(
     execution: &mut Execution<'_>,
     scope: Scope,
     name: Option<&Ident>,
 ) -> Result<()> {
-    let name = name.map(text_of);
-    assign(execution, scope, "role", name.as_deref()).map(drop)
+    let name = name.map_or_else(|| NO_ROLE.to_owned(), text_of);
+    assign(execution, scope, "role", Some(&name)).map(drop)
 }
 
 pub(in crate::statement) fn set_authorization(
@@ -41,9 +44,11 @@ pub(in crate::statement) fn assign(
     value: Option<&str>,
 ) -> Result<bool> {
     let catalog = execution.names.catalog();
-    let Some(identity) = changed(&catalog, execution.settings.identity, setting, value)? else {
-        return Ok(false);
-    };
+    let changed = changed(&catalog, execution.settings.identity, setting, value)?;
+    let Some(mut identity) = changed else { return Ok(false) };
+    if value.is_none() {
+        identity = execution.settings.in_opening_role(identity);
+    }
     execution.settings.set_identity(scope, identity);
     Ok(true)
 }
@@ -60,7 +65,7 @@ pub(crate) fn changed(
     value: Option<&str>,
 ) -> Result<Option<Identity>> {
     let Identity { authenticated, session, .. } = identity;
-    let value = value.filter(|value| setting != "role" || !value.eq_ignore_ascii_case("none"));
+    let value = value.filter(|value| setting != "role" || !value.eq_ignore_ascii_case(NO_ROLE));
     Ok(Some(match (setting, value) {
         ("role", None) => Identity { current: session, ..identity },
         ("role", Some(name)) => {
@@ -87,7 +92,7 @@ pub(crate) fn setting(catalog: &Catalog, identity: Identity, name: &str) -> Opti
     let roles = catalog.roles();
     let name_of = |id| roles.get(id).map_or_else(String::new, |role| role.name.clone());
     Some(match name {
-        "role" if identity.current == identity.session => "none".to_owned(),
+        "role" if identity.current == identity.session => NO_ROLE.to_owned(),
         "role" => name_of(identity.current),
         "session_authorization" => name_of(identity.session),
         "is_superuser" if roles.is_superuser(identity.current) => "on".to_owned(),

@@ -49,13 +49,13 @@ pub(super) fn is_custom(name: &str) -> Result<bool> {
 ///
 /// # Errors
 /// 55P02 if it cannot be changed; 42501 if only superusers may change it.
-pub(super) fn may_change(definition: &Definition, setter: Setter) -> Result<()> {
+pub(in crate::statement) fn may_change(definition: &Definition, setter: Setter) -> Result<()> {
     let name = definition.name;
     let when = match definition.context {
         "internal" => "cannot be changed",
         "postmaster" => "cannot be changed without restarting the server",
         "sighup" => "cannot be changed now",
-        "backend" | "superuser-backend" if !setter.opens_session => {
+        "backend" | "superuser-backend" if setter.opening.is_none() => {
             "cannot be set after connection start"
         }
         "superuser" | "superuser-backend" if !setter.is_superuser => {

@@ -175,20 +175,25 @@ pub(in crate::statement) fn reset(
 ) -> Result<Outcome> {
     let ResetStatement::Variable(name) = reset;
     let outcome = Outcome::command("RESET");
-    let name = match dotted(name).as_str() {
-        "all" => {
-            execution.settings.reset_all();
-            return Ok(outcome);
-        }
+    let name = reset_name(name);
+    if name == "all" {
+        execution.settings.reset_all();
+        return Ok(outcome);
+    }
+    assign(execution, Scope::Session, &name, None).map(|_| outcome)
+}
+
+/// The setting that `RESET` names, which may be several words.
+pub(in crate::statement) fn reset_name(name: &ObjectName) -> String {
+    match dotted(name).as_str() {
         "time.zone" => "timezone".to_owned(),
         "session.authorization" => "session_authorization".to_owned(),
         "transaction.isolation.level" => "transaction_isolation".to_owned(),
         name => name.to_owned(),
-    };
-    assign(execution, Scope::Session, &name, None).map(|_| outcome)
+    }
 }
 
-fn dotted(name: &ObjectName) -> String {
+pub(in crate::statement) fn dotted(name: &ObjectName) -> String {
     let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
     parts.join(".")
 }
@@ -197,7 +202,7 @@ fn dotted(name: &ObjectName) -> String {
 ///
 /// # Errors
 /// 22023 if the setting takes one value only.
-fn assigned(name: &str, values: &[Expr]) -> Result<Option<String>> {
+pub(in crate::statement) fn assigned(name: &str, values: &[Expr]) -> Result<Option<String>> {
     if let [Expr::Identifier(word)] = values
         && word.quote_style.is_none()
         && word.value.eq_ignore_ascii_case("default")
