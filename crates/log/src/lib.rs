@@ -41,4 +41,4 @@ pub use reader::LogReader;
 pub use record::{Record, RecordRef};
 pub use recovery::{Recovered, open};
 pub use verify::{Finding, Summary, verify};
-pub use writer::{LogOptions, LogWriter};
+pub use writer::{CompleteSegment, LogOptions, LogWriter};

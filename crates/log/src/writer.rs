@@ -61,6 +61,15 @@ pub struct LogWriter {
     pub(crate) vouched: LogPosition,
 }
 
+/// Extent of a segment to which nothing is appended any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompleteSegment {
+    /// The last sequence number in it, or before it.
+    pub last_lsn: Lsn,
+    /// Length of its file.
+    pub bytes: u64,
+}
+
 /// A segment that is complete and durable.
 pub(crate) struct OlderSegment {
     pub path: PathBuf,
@@ -192,11 +201,12 @@ impl LogWriter {
         Ok(removed)
     }
 
-    /// Number of bytes that [`LogWriter::remove_before`] would free.
-    #[must_use]
-    pub fn bytes_before(&self, lsn: Lsn) -> u64 {
-        let superfluous = self.older.iter().take_while(|segment| segment.last_lsn < lsn);
-        superfluous.map(|segment| segment.bytes).sum()
+    /// The segments before the active one, oldest first. [`LogWriter::remove_before`] removes from
+    /// the first one on.
+    pub fn complete_segments(&self) -> impl ExactSizeIterator<Item = CompleteSegment> {
+        self.older
+            .iter()
+            .map(|older| CompleteSegment { last_lsn: older.last_lsn, bytes: older.bytes })
     }
 
     /// True if the log has failed permanently and accepts no more records.

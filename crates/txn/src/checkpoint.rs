@@ -89,6 +89,7 @@ pub(crate) fn write(shared: &Shared) -> Result<Lsn> {
         Some(error) => shared.storage.failed(StorageReason::CheckpointFailed, error, false),
     }
     if is_durable {
+        shared.segments.request_removal(log_from);
         let _ = shared.requests.send(Request::RemoveBefore(log_from));
         let due = shared.options.checkpoint_bytes.max(bytes / CHECKPOINT_SHARE);
         shared.checkpoint_due.store(due, Ordering::Relaxed);

@@ -12,6 +12,7 @@ use thalweg_types::{Error, Lsn, Result, SqlState};
 
 use crate::Durability;
 use crate::engine::Shared;
+use crate::log_segments::LogSegments;
 use crate::pipeline_metrics::Counters;
 use crate::published::{GroupEffects, Publisher};
 use crate::record::{GROUP_RECORD, STAGED_RECORD};
@@ -34,12 +35,11 @@ pub(crate) enum DiskCommand {
     Stage(StagedRecord),
     /// Removes segments that hold only groups before this one.
     RemoveBefore(Lsn),
-    /// Asks how many bytes `RemoveBefore` would free.
-    BytesBefore(Lsn, Sender<u64>),
     /// Asks for a [probe](DiskStage::probe) of a log that failed.
     ProbeLog,
-    /// Ends the failed state: returns every group that was refused, in order.
-    Resume(Sender<Vec<PendingGroup>>),
+    /// Ends the failed state: sends every group that was refused back to the transaction stage, in
+    /// order.
+    Resume,
     Close(Sender<Result<()>>),
 }
 
@@ -77,9 +77,23 @@ pub(crate) struct DiskStage {
     /// The last group in the log, for records that are not groups.
     last_lsn: Lsn,
     log_bytes: Arc<AtomicU64>,
+    segments: Arc<LogSegments>,
+    /// Number of complete segments when they were last posted.
+    posted_segments: usize,
     durable_lsn: Arc<AtomicU64>,
     clock: Arc<dyn Clock>,
     counters: Arc<Counters>,
+}
+
+/// Tells the transaction stage that the disk stage's thread ended, even by a panic. A transaction
+/// stage that waits for refused groups would otherwise wait for ever.
+pub(crate) struct Ended(pub(crate) Arc<Inlet<Request>>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // After a clean close the transaction stage has ended before.
+        let _ = self.0.send(Request::DiskEnded);
+    }
 }
 
 /// Commands of one round of the loop, in order of arrival.
@@ -124,7 +138,7 @@ impl Batch {
 
 impl DiskStage {
     pub(crate) fn new(shared: &Shared, log: Option<LogWriter>, last_lsn: Lsn) -> DiskStage {
-        DiskStage {
+        let mut stage = DiskStage {
             log,
             publisher: Arc::clone(&shared.publisher),
             staging: Arc::clone(&shared.staging),
@@ -135,18 +149,23 @@ impl DiskStage {
             is_log_faulty: false,
             last_lsn,
             log_bytes: Arc::clone(&shared.log_bytes),
+            segments: Arc::clone(&shared.segments),
+            posted_segments: 0,
             durable_lsn: Arc::clone(&shared.durable_lsn),
             clock: Arc::clone(&shared.env.clock),
             counters: Arc::clone(&shared.counters),
-        }
+        };
+        stage.post_log_size();
+        stage
     }
 
     /// The loop of the stage's thread.
     pub(crate) fn run(
         stage: &Stage<DiskStage, DiskCommand>,
         inbox: &Receiver<DiskCommand>,
-        staging: Arc<StagingArea>,
+        (staging, transactions): (Arc<StagingArea>, Arc<Inlet<Request>>),
     ) {
+        let _ended = Ended(transactions);
         let _closing = Closing(staging);
         while let Ok(first) = inbox.recv() {
             if stage.work(|disk| disk.round(first, inbox)).is_none() {
@@ -156,7 +175,11 @@ impl DiskStage {
     }
 
     /// Processes all commands that are ready. Returns their number, or `None` when the stage ends.
-    fn round(&mut self, first: DiskCommand, inbox: &Receiver<DiskCommand>) -> Option<usize> {
+    pub(crate) fn round(
+        &mut self,
+        first: DiskCommand,
+        inbox: &Receiver<DiskCommand>,
+    ) -> Option<usize> {
         let batch = Batch::gather(first, inbox);
         let commands = batch.commands();
         self.counters.disk.took(batch.groups.len());
@@ -241,8 +264,19 @@ impl DiskStage {
         log.append(&records)?;
         self.counters.wrote(bytes);
         self.last_lsn = last;
-        self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
+        self.post_log_size();
         Ok(())
+    }
+
+    /// Tells other threads the log's size, and its complete segments if their number changed.
+    fn post_log_size(&mut self) {
+        let Some(log) = &self.log else { return };
+        self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
+        let complete = log.complete_segments();
+        if complete.len() != self.posted_segments {
+            self.posted_segments = complete.len();
+            self.segments.post(complete.collect());
+        }
     }
 
     fn sync(&mut self, wanted: bool) -> Result<()> {
@@ -323,17 +357,16 @@ impl DiskStage {
                     // A segment that cannot be removed costs only space: the next checkpoint tries
                     // again.
                     let _ = log.remove_before(lsn);
-                    self.log_bytes.store(log.bytes_on_disk(), Ordering::Relaxed);
+                    self.post_log_size();
                 }
             }
-            DiskCommand::BytesBefore(lsn, reply) => {
-                let bytes = self.log.as_ref().map_or(0, |log| log.bytes_before(lsn));
-                let _ = reply.send(bytes);
-            }
             DiskCommand::ProbeLog => self.probe(),
-            DiskCommand::Resume(reply) => {
+            DiskCommand::Resume => {
                 self.failure = None;
-                let _ = reply.send(std::mem::take(&mut self.refused));
+                let groups = std::mem::take(&mut self.refused);
+                // The transaction stage asked for the groups, and ends only on a request that it
+                // processes after them.
+                let _ = self.transactions.send(Request::Refused(groups));
             }
             DiskCommand::Group(_) | DiskCommand::Stage(_) | DiskCommand::Close(_) => {
                 unreachable!("groups and chunks are gathered, and closing ends the loop")

@@ -22,6 +22,7 @@ use crate::checkpoint::{Restored, StoredColumns};
 use crate::disk_stage::{DiskCommand, DiskStage, StagedRecord};
 use crate::foreign_keys::RecentReferences;
 use crate::keyed::{AcknowledgeRows, RowGroup};
+use crate::log_segments::LogSegments;
 use crate::log_status::{CheckpointRun, CheckpointRuns, DurablePosition, LogStatus};
 use crate::maintenance::{Chore, Maintenance};
 use crate::memory_budget;
@@ -95,6 +96,7 @@ pub(crate) struct Shared {
     pub(crate) staging: Arc<StagingArea>,
     pub(crate) requests: Arc<Inlet<Request>>,
     pub(crate) log_bytes: Arc<AtomicU64>,
+    pub(crate) segments: Arc<LogSegments>,
     /// The last group that is durable.
     pub(crate) durable_lsn: Arc<AtomicU64>,
     pub(crate) checkpoint_due: AtomicU64,
@@ -126,6 +128,17 @@ impl Engine {
     /// # Errors
     /// If the directory is in use, of another version, damaged or unreadable.
     pub fn open(env: Env, options: Options) -> Result<Engine> {
+        let (engine, stages) = Engine::prepare(env, options)?;
+        let threads = stages.spawn(&engine.shared.env)?;
+        *engine.threads.lock() = threads;
+        Ok(engine)
+    }
+
+    /// Opens a directory, and leaves the stages to the caller to run.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    fn prepare(env: Env, options: Options) -> Result<(Engine, Stages)> {
         let directory = match &options.directory {
             Some(path) => Some(DataDirectory::open(&env, path, DirectoryMode::CreateOrOpen)?),
             None => None,
@@ -152,7 +165,7 @@ impl Engine {
             checkpoints.add(opened_from(checkpoint));
         }
         let restored = replay.finish();
-        Engine::start(env, options, directory, log, checkpoints, restored)
+        Ok(Engine::assemble(env, options, directory, log, checkpoints, restored))
     }
 
     /// Starts an engine without files for temporary tables and sequences, which get ids of their
@@ -166,14 +179,14 @@ impl Engine {
         Ok(engine)
     }
 
-    fn start(
+    fn assemble(
         env: Env,
         options: Options,
         directory: Option<DataDirectory>,
         log: Option<LogWriter>,
         checkpoints: CheckpointRuns,
         restored: Restored,
-    ) -> Result<Engine> {
+    ) -> (Engine, Stages) {
         let (requests, request_inbox) = inlet();
         let (disk_inlet, disk_inbox) = inlet();
         let (chores, chore_inbox) = channel();
@@ -188,7 +201,8 @@ impl Engine {
             counters: Arc::clone(&counters),
             row_lock_terms: AtomicUsize::new(0),
             requests,
-            log_bytes: Arc::new(AtomicU64::new(log.as_ref().map_or(0, LogWriter::bytes_on_disk))),
+            log_bytes: Arc::default(),
+            segments: Arc::default(),
             // Recovery has made durable what it found.
             durable_lsn: Arc::new(AtomicU64::new(restored.lsn.0)),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
@@ -196,7 +210,7 @@ impl Engine {
             stored: parking_lot::Mutex::new(restored.stored),
             storage: Arc::new(StorageHealth::new(&env.clock)),
             progress: Arc::clone(&options.progress),
-            env: env.clone(),
+            env,
             options,
             directory,
         });
@@ -214,18 +228,19 @@ impl Engine {
             row_locks: RowLocks::default(),
             parked: Vec::new(),
             references: RecentReferences::default(),
+            roll_back: None,
         };
         let transactions = Arc::new(Stage::new(Arc::clone(&shared.requests), transaction_stage));
         let maintenance = Maintenance::new(Arc::clone(&shared), chore_inbox, restored.lsn);
-        let threads = spawn_stages(
-            &env,
-            [
-                ("maintenance", Box::new(move || maintenance.run())),
-                ("transactions", transactions_thread(Arc::clone(&transactions), request_inbox)),
-                ("disk", disk_thread(Arc::clone(&disk), disk_inbox, Arc::clone(&shared.staging))),
-            ],
-        )?;
-        Ok(Engine {
+        let stages = Stages {
+            maintenance,
+            transactions: Arc::clone(&transactions),
+            requests: request_inbox,
+            disk: Arc::clone(&disk),
+            disk_commands: disk_inbox,
+            shared: Arc::clone(&shared),
+        };
+        let engine = Engine {
             shared,
             transactions,
             disk,
@@ -233,8 +248,9 @@ impl Engine {
             next_table_id: AtomicU32::new(table_id),
             next_role_id: AtomicU32::new(role_id),
             next_lock_owner: AtomicU64::new(1),
-            threads: Mutex::new(threads),
-        })
+            threads: Mutex::default(),
+        };
+        (engine, stages)
     }
 
     /// The database as of the last durable group.
@@ -592,35 +608,37 @@ fn opened_from(checkpoint: &CheckpointReader) -> CheckpointRun {
     }
 }
 
+/// The stages of an engine with their queues, before their threads begin.
+struct Stages {
+    maintenance: Maintenance,
+    transactions: Arc<Stage<TransactionStage, Request>>,
+    requests: Receiver<Request>,
+    disk: Arc<Stage<DiskStage, DiskCommand>>,
+    disk_commands: Receiver<DiskCommand>,
+    shared: Arc<Shared>,
+}
+
 type Body = Box<dyn FnOnce() + Send>;
 
-fn transactions_thread(
-    stage: Arc<Stage<TransactionStage, Request>>,
-    inbox: Receiver<Request>,
-) -> Body {
-    Box::new(move || TransactionStage::run(&stage, &inbox))
-}
-
-fn disk_thread(
-    stage: Arc<Stage<DiskStage, DiskCommand>>,
-    inbox: Receiver<DiskCommand>,
-    staging: Arc<StagingArea>,
-) -> Body {
-    Box::new(move || DiskStage::run(&stage, &inbox, staging))
-}
-
-fn spawn_stages(
-    env: &Env,
-    stages: [(&'static str, Body); 3],
-) -> Result<Vec<Box<dyn ThreadHandle>>> {
-    let mut threads = Vec::with_capacity(stages.len());
-    for (name, stage) in stages {
-        threads.push(env.threads.spawn(name, stage).map_err(|error| {
-            Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, "the system refused a thread")
-                .with_detail(error.to_string())
-        })?);
+impl Stages {
+    /// Gives each stage a thread, maintenance first.
+    fn spawn(self, env: &Env) -> Result<Vec<Box<dyn ThreadHandle>>> {
+        let Stages { maintenance, transactions, requests, disk, disk_commands, shared } = self;
+        let (staging, inlet) = (Arc::clone(&shared.staging), Arc::clone(&shared.requests));
+        let bodies: [(&str, Body); 3] = [
+            ("maintenance", Box::new(move || maintenance.run())),
+            ("transactions", Box::new(move || TransactionStage::run(&transactions, &requests))),
+            ("disk", Box::new(move || DiskStage::run(&disk, &disk_commands, (staging, inlet)))),
+        ];
+        let mut threads = Vec::with_capacity(bodies.len());
+        for (name, body) in bodies {
+            threads.push(env.threads.spawn(name, body).map_err(|error| {
+                Error::new(SqlState::CONFIGURATION_LIMIT_EXCEEDED, "the system refused a thread")
+                    .with_detail(error.to_string())
+            })?);
+        }
+        Ok(threads)
     }
-    Ok(threads)
 }
 
 fn replay_log(

@@ -13,6 +13,7 @@ mod engine;
 mod foreign_keys;
 mod keyed;
 mod lock_stage;
+mod log_segments;
 mod log_status;
 mod maintenance;
 mod memory_budget;

@@ -14,7 +14,7 @@ use thalweg_types::{Lsn, Result, TableId};
 
 use crate::checkpoint;
 use crate::engine::Shared;
-use crate::stage_queues::{Receiver, RecvTimeoutError, Sender, channel};
+use crate::stage_queues::{Receiver, RecvTimeoutError, Sender};
 use crate::storage_health::{Part, StorageReason};
 use crate::transaction_stage::Request;
 
@@ -255,14 +255,7 @@ impl Maintenance {
     /// True if a checkpoint written now would free so many bytes of the log. A running bulk load
     /// may hold most of the log.
     pub(crate) fn checkpoint_frees(&self, bytes: u64) -> bool {
-        // The size of the whole log is known without asking the disk stage.
-        if self.shared.log_bytes.load(Ordering::Relaxed) < bytes {
-            return false;
-        }
-        let (reply, superfluous) = channel();
-        self.request(Request::BytesBefore(checkpoint::first_needed(&self.shared), reply));
-        // If the stages have ended, there is no log to shorten.
-        superfluous.recv().is_ok_and(|superfluous| superfluous >= bytes)
+        self.shared.segments.bytes_before(checkpoint::first_needed(&self.shared)) >= bytes
     }
 
     fn request(&self, request: Request) {

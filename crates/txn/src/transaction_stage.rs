@@ -28,7 +28,7 @@ use crate::record::{GroupEncoder, bitmap_bytes};
 use crate::row_locks::{LockOutcome, LockOwner, LockRequest, RowLocks};
 use crate::sequence::SequenceChange;
 use crate::stage::Stage;
-use crate::stage_queues::{Receiver, Sender, channel};
+use crate::stage_queues::{Receiver, Sender};
 use crate::waiter::Waiter;
 use crate::write_set::WriteSet;
 
@@ -83,16 +83,19 @@ pub(crate) enum Request {
     /// Sends full chunks to be closed, even if no further group arrives.
     CloseFull,
     RemoveBefore(Lsn),
-    /// Asks how many bytes of the log [`Request::RemoveBefore`] would free.
-    BytesBefore(Lsn, Sender<u64>),
     /// Finds out whether a log that failed takes writes again.
     ProbeLog,
     /// A deliberate bug for tests: foreign keys are not checked from now on.
     SkipForeignKeys,
+    /// The log refuses groups until this stage has undone those that it refused.
     DiskFailed {
         error: Error,
         permanent: bool,
     },
+    /// The groups that the log refused, in the order of their application.
+    Refused(Vec<PendingGroup>),
+    /// The disk stage's thread has ended.
+    DiskEnded,
     Close(Sender<Result<()>>),
 }
 
@@ -123,6 +126,16 @@ impl Writer {
 /// so that their callers can read the next group meanwhile.
 const QUICK_ROWS_MAX: usize = 16;
 
+/// A roll-back that waits for the refused groups.
+pub(crate) struct RollBack {
+    /// The error of the refused groups' writers.
+    error: Error,
+    permanent: bool,
+    /// Requests that arrived meanwhile, in order. They must not see the changes that will be
+    /// undone.
+    deferred: Vec<Request>,
+}
+
 pub(crate) struct TransactionStage {
     pub(crate) tables: HashMap<TableId, Writer>,
     pub(crate) catalog: Arc<Catalog>,
@@ -140,6 +153,7 @@ pub(crate) struct TransactionStage {
     /// Requests that wait for row locks, in the order of arrival.
     pub(crate) parked: Vec<Parked>,
     pub(crate) references: RecentReferences,
+    pub(crate) roll_back: Option<RollBack>,
 }
 
 impl TransactionStage {
@@ -153,7 +167,7 @@ impl TransactionStage {
     }
 
     /// Processes all requests that are ready. Returns their number, or `None` when the stage ends.
-    fn round(&mut self, first: Request, inbox: &Receiver<Request>) -> Option<usize> {
+    pub(crate) fn round(&mut self, first: Request, inbox: &Receiver<Request>) -> Option<usize> {
         let (mut next, mut requests, mut groups) = (Some(first), 0, 0);
         while let Some(request) = next {
             requests += 1;
@@ -169,6 +183,9 @@ impl TransactionStage {
 
     /// True if processing a request takes no longer than waking the stage's thread.
     pub(crate) fn is_quick(&self, request: &Request) -> bool {
+        if self.roll_back.is_some() {
+            return false;
+        }
         match request {
             Request::Rows { group, .. } => group.row_count() <= QUICK_ROWS_MAX,
             Request::Lock { request, .. } => request.row_count() <= QUICK_ROWS_MAX,
@@ -184,8 +201,22 @@ impl TransactionStage {
         let _ = self.carry_out(request);
     }
 
-    /// Processes a request. Breaks if it is a request to close.
+    /// Processes a request, or defers it to the end of a roll-back. Breaks if the stage ends.
     pub(crate) fn carry_out(&mut self, request: Request) -> ControlFlow<()> {
+        match request {
+            Request::Refused(groups) => self.finish_roll_back(groups),
+            Request::DiskEnded => ControlFlow::Break(()),
+            request => match &mut self.roll_back {
+                Some(roll_back) => {
+                    roll_back.deferred.push(request);
+                    ControlFlow::Continue(())
+                }
+                None => self.process(request),
+            },
+        }
+    }
+
+    fn process(&mut self, request: Request) -> ControlFlow<()> {
         match request {
             Request::Commit { write_set, durability, acknowledge } => {
                 self.commit(write_set, durability, acknowledge);
@@ -217,14 +248,14 @@ impl TransactionStage {
             Request::RemoveBefore(lsn) => self.send(DiskCommand::RemoveBefore(lsn)),
             Request::SkipForeignKeys => self.references.skips_checks = true,
             Request::ProbeLog => self.send(DiskCommand::ProbeLog),
-            Request::BytesBefore(lsn, reply) => {
-                self.send(DiskCommand::BytesBefore(lsn, reply));
-            }
-            Request::DiskFailed { error, permanent } => self.roll_back(&error, permanent),
+            Request::DiskFailed { error, permanent } => self.begin_roll_back(&error, permanent),
             Request::Close(reply) => {
                 self.write_positions();
                 self.send(DiskCommand::Close(reply));
                 return ControlFlow::Break(());
+            }
+            Request::Refused(_) | Request::DiskEnded => {
+                unreachable!("answers of the disk stage are never deferred")
             }
         }
         ControlFlow::Continue(())
@@ -450,12 +481,19 @@ impl TransactionStage {
         }));
     }
 
-    /// Undoes all groups that the log refused, and reports the error to their writers.
-    fn roll_back(&mut self, error: &Error, permanent: bool) {
-        let (reply, refused_groups) = channel();
-        self.send(DiskCommand::Resume(reply));
-        let Ok(groups) = refused_groups.recv() else { return };
+    /// Asks for the groups that the log refused. This stage does not wait for them: both stages may
+    /// share one thread.
+    fn begin_roll_back(&mut self, error: &Error, permanent: bool) {
         let error = refused(error, permanent);
+        self.roll_back = Some(RollBack { error, permanent, deferred: Vec::new() });
+        self.send(DiskCommand::Resume);
+    }
+
+    /// Undoes all groups that the log refused, reports the error to their writers, and processes the
+    /// requests that arrived meanwhile.
+    fn finish_roll_back(&mut self, groups: Vec<PendingGroup>) -> ControlFlow<()> {
+        let roll_back = self.roll_back.take().expect("groups come back once for each roll-back");
+        let RollBack { error, permanent, deferred } = roll_back;
         if permanent {
             self.stopped = Some(error.clone());
         }
@@ -471,6 +509,7 @@ impl TransactionStage {
         for acknowledge in waiting.into_iter().rev() {
             acknowledge.tell(Err(error.clone()));
         }
+        deferred.into_iter().try_for_each(|request| self.carry_out(request))
     }
 
     /// Undoes a group's changes to the writing halves, newest first.

@@ -14,6 +14,7 @@ mod interleavings;
 mod keyed;
 mod maintenance;
 mod model;
+mod one_thread;
 mod random;
 mod roles;
 mod row_locks;

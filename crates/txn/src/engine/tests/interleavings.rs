@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use shuttle::rand::{Rng, thread_rng};
+use shuttle::sync::atomic::{AtomicUsize, Ordering};
 use shuttle::thread;
 use thalweg_env::{Env, Fault, ThreadHandle, Threads};
 use thalweg_store::Put;
@@ -18,6 +19,8 @@ use thalweg_types::SqlState;
 use super::cases;
 use super::keyed::{create, put, rows, write};
 use super::world::options;
+use crate::disk_stage::DiskCommand;
+use crate::stage_queues::channel;
 use crate::{Engine, Failing};
 
 const WRITERS: i64 = 3;
@@ -126,6 +129,67 @@ fn check(fault: Option<Fault>) {
     let orders = usize::try_from(cases(300)).unwrap();
     shuttle::check_random(move || writers_beside_a_reader(fault), orders);
     shuttle::check_pct(move || writers_beside_a_reader(fault), orders, 3);
+}
+
+/// Runs both stages on one thread, beside writers and a reader, while the log fails once.
+fn stages_on_one_thread() {
+    let (env, disk, _) = Env::simulated(thread_rng().r#gen());
+    let (engine, stages) = Engine::prepare(env, options()).unwrap();
+    let engine = Arc::new(engine);
+    let finished = Arc::new(AtomicUsize::new(0));
+    let ended = Arc::clone(&finished);
+    let stage_thread = thread::spawn(move || {
+        while ended.load(Ordering::SeqCst) < WRITERS as usize {
+            stages.run_until_idle();
+            thread::yield_now();
+        }
+    });
+    create(&engine);
+    let ahead = thread_rng().gen_range(0..2 * (WRITERS * GROUPS) as u64);
+    disk.fault_at(disk.operations() + ahead, Fault::DiskFull);
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (engine, finished) = (Arc::clone(&engine), Arc::clone(&finished));
+            thread::spawn(move || {
+                let known = write_pairs(&engine, writer);
+                finished.fetch_add(1, Ordering::SeqCst);
+                known
+            })
+        })
+        .collect();
+    let known: Vec<Known> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+    stage_thread.join().unwrap();
+    let seen = rows(&engine, 1);
+    for (writer, known) in (0..).zip(&known) {
+        let value = seen.get(&(2 * writer)).copied().unwrap_or(0);
+        assert_eq!(value, known.acknowledged, "refused groups are undone");
+    }
+}
+
+#[test]
+fn stages_that_share_a_thread_never_wait_for_each_other() {
+    shuttle::check_random(stages_on_one_thread, usize::try_from(cases(300)).unwrap());
+}
+
+/// The checker must notice a stage that waits for the answer of another one.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_stage_that_waits_for_another_one_is_noticed() {
+    let waits = || {
+        let (env, _, _) = Env::simulated(1);
+        let (_engine, stages) = Engine::prepare(env, options()).unwrap();
+        let stage_thread = thread::spawn(move || {
+            stages.transactions.work(|transactions| {
+                let (reply, closed) = channel();
+                transactions.send(DiskCommand::Close(reply));
+                closed.recv().unwrap().unwrap();
+                Some(0)
+            });
+            stages.run_until_idle();
+        });
+        stage_thread.join().unwrap();
+    };
+    shuttle::check_random(waits, 1);
 }
 
 #[test]
