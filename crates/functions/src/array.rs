@@ -237,7 +237,7 @@ impl ExprPlanner for NumberItems {
         exprs: Vec<Expr>,
         schema: &DFSchema,
     ) -> PlanResult<PlannerResult<Vec<Expr>>> {
-        let exprs = with_own_digits(exprs, schema)?;
+        let exprs = with_moments(with_own_digits(exprs, schema)?, schema)?;
         let types = exprs.iter().map(|item| item.get_type(schema)).collect::<PlanResult<Vec<_>>>();
         let Some(target) = types.ok().and_then(|types| common_type::chosen(&types)) else {
             return Ok(PlannerResult::Original(exprs));
@@ -265,6 +265,22 @@ fn with_own_digits(items: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>>
         _ => item,
     });
     Ok(numbers.collect())
+}
+
+/// The items with moments in place of literals in quotes, if the other items are days or moments.
+fn with_moments(items: Vec<Expr>, schema: &DFSchema) -> PlanResult<Vec<Expr>> {
+    let is_unknown = |item: &Expr| matches!(item, Expr::Literal(ScalarValue::Utf8(Some(_)), None));
+    let known = items.iter().filter(|item| !is_unknown(item)).map(|item| item.get_type(schema));
+    let known = known.collect::<PlanResult<Vec<_>>>();
+    let target = known.ok().and_then(|types| common_type::of_all(&types));
+    let Some(target @ (ArrowType::Date32 | ArrowType::Timestamp(..))) = target else {
+        return Ok(items);
+    };
+    let moments = items.into_iter().map(|item| match is_unknown(&item) {
+        true => datafusion::logical_expr::cast(item, target.clone()),
+        false => item,
+    });
+    Ok(moments.collect())
 }
 
 /// `@>`, `<@`, `&&` and `||` of arrays. A literal beside an array is an array, too.

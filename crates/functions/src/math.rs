@@ -23,7 +23,7 @@ use thalweg_values::date_pattern::PATTERN_BYTES;
 use thalweg_values::errors::external;
 use thalweg_values::number_pattern;
 use thalweg_values::scalar_function::Function;
-use thalweg_values::types::{arrow_type, column_type, from_arrow};
+use thalweg_values::types::{arrow_field, arrow_type, column_type, from_arrow};
 
 const PRECISION_MAX: u8 = 38;
 
@@ -75,6 +75,9 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
             .into_udf(),
         Function::signed("numeric", TypeSignature::Any(1), ArrowType::Null, numeric_of)
             .returning(numeric_type)
+            .into_udf(),
+        Function::signed("numeric_array", TypeSignature::Any(1), ArrowType::Null, numerics_of)
+            .returning(numeric_array_type)
             .into_udf(),
         Function::new(
             "to_number",
@@ -153,17 +156,43 @@ fn numeric_type(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
     })
 }
 
+/// `CAST(value AS numeric[])` keeps the scale that the items have.
+fn numeric_array_type(arguments: &[ArrowType]) -> PlanResult<ArrowType> {
+    let item = match arguments {
+        [list @ ArrowType::List(item)] => match item.data_type() {
+            ArrowType::List(_) => numeric_array_type(std::slice::from_ref(item.data_type()))?,
+            decimal if decimal.is_decimal() => return Ok(list.clone()),
+            other => numeric_type(std::slice::from_ref(other))?,
+        },
+        _ => numeric_type(&[])?,
+    };
+    Ok(ArrowType::List(Arc::new(Field::new(Field::LIST_FIELD_DEFAULT_NAME, item, true))))
+}
+
 fn numeric_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    cast_to_numeric(columns, numeric_type)
+}
+
+fn numerics_of(columns: &[ArrayRef]) -> Result<ArrayRef> {
+    cast_to_numeric(columns, numeric_array_type)
+}
+
+fn cast_to_numeric(
+    columns: &[ArrayRef],
+    type_of: fn(&[ArrowType]) -> PlanResult<ArrowType>,
+) -> Result<ArrayRef> {
     let given = columns[0].data_type();
     let target =
-        numeric_type(std::slice::from_ref(given)).map_err(|e| Error::internal(e.to_string()))?;
+        type_of(std::slice::from_ref(given)).map_err(|e| Error::internal(e.to_string()))?;
     if target == *given {
         return Ok(columns[0].clone());
     }
     let field = Field::new("", given.clone(), true);
-    convert(&columns[0], &field, &from_arrow(&target)?, Manner::Explicit)?.ok_or_else(|| {
+    let target = from_arrow(&target)?;
+    convert(&columns[0], &field, &target, Manner::Explicit)?.ok_or_else(|| {
         let name = thalweg_values::types::display_name(&field);
-        Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {name} to numeric"))
+        let target = thalweg_values::types::display_name(&arrow_field("", &target, true));
+        Error::new(SqlState::CANNOT_COERCE, format!("cannot cast type {name} to {target}"))
     })
 }
 

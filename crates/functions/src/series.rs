@@ -46,8 +46,13 @@ fn item_type(arguments: &[ArrowType]) -> Result<ArrowType> {
     let is_moment =
         |given: &ArrowType| matches!(given, ArrowType::Timestamp(_, _) | ArrowType::Date32);
     let Some((start, rest)) = arguments.split_first() else { return Err(undefined(arguments)) };
-    if is_moment(start) && arguments.len() == 3 {
-        let plain = matches!(start, ArrowType::Timestamp(_, None));
+    // A literal in quotes has the type of the other end.
+    let first = match (start, rest) {
+        (ArrowType::Utf8, [end, _]) => end,
+        _ => start,
+    };
+    if is_moment(first) && arguments.len() == 3 {
+        let plain = matches!(first, ArrowType::Timestamp(_, None));
         let moment = if plain { DataType::Timestamp } else { DataType::Timestamptz };
         return Ok(arrow_type(&moment));
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, Float64Array, StringViewArray, new_null_array};
 use arrow::datatypes::{DataType as ArrowType, FieldRef, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -13,8 +13,9 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple,
 };
+use thalweg::ScalarValue;
 use thalweg_columns::{NUMERIC_DEFAULT, from_field};
-use thalweg_formats::text::ColumnBuilder;
+use thalweg_formats::text::{ColumnBuilder, holds_numerics, numeric_with_own_digits};
 use thalweg_types::DataType;
 
 use crate::errors::exception;
@@ -89,6 +90,7 @@ pub fn own_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
         Kind::Null | Kind::Text => None,
         Kind::Boolean => Some(DataType::Boolean),
         Kind::Integer if object.extract::<i64>().is_ok() => Some(DataType::Int8),
+        // Each value has its own precision and scale.
         Kind::Integer | Kind::Decimal => {
             let (precision, scale) = NUMERIC_DEFAULT;
             Some(DataType::Decimal { precision, scale })
@@ -146,6 +148,44 @@ pub fn column<'py>(
     Ok(column.finish())
 }
 
+/// The values of parameters in one row, a sequence with an object for each of them. Numerics have
+/// their own precision and scale. Messages name the row by its number.
+///
+/// # Errors
+/// If the row has another length; see [`column`].
+pub fn values<'py>(
+    py: Python<'py>,
+    parameters: &[FieldRef],
+    row: &Bound<'py, PyAny>,
+    number: usize,
+) -> PyResult<Vec<ScalarValue>> {
+    check_length(row, number, parameters.len())?;
+    let value = |(parameter, index): (&FieldRef, usize)| {
+        let object = row.get_item(index)?;
+        let array = if holds_numerics(parameter.data_type()) {
+            numeric(py, parameter, &object)?
+        } else {
+            column(py, parameter, std::iter::once(Ok(object)))?
+        };
+        ScalarValue::try_from_array(&array, 0)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
+    };
+    parameters.iter().zip(0..).map(value).collect()
+}
+
+fn numeric(py: Python<'_>, parameter: &FieldRef, object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    let data_type = from_field(parameter).map_err(|error| exception(py, &error))?;
+    let Some(text) = text_of(object, &data_type)? else {
+        return Ok(new_null_array(parameter.data_type(), 1));
+    };
+    let texts: ArrayRef = match kind(object)? {
+        // Digits for which there is no room are not worth an error in an inexact number.
+        Kind::Float => Arc::new(Float64Array::from(vec![object.extract::<f64>()?])),
+        _ => Arc::new(StringViewArray::from(vec![text])),
+    };
+    numeric_with_own_digits(parameter, &texts).map_err(|error| exception(py, &error))
+}
+
 /// A batch of rows, each a sequence with an object for each field. Texts have no limit of their
 /// length, so that assignment to a column checks it.
 ///
@@ -157,11 +197,7 @@ pub fn batch<'py>(
     rows: &[Bound<'py, PyAny>],
 ) -> PyResult<RecordBatch> {
     for (row, number) in rows.iter().zip(1..) {
-        if row.len()? != fields.len() {
-            let (given, wanted) = (row.len()?, fields.len());
-            let message = format!("row {number} has {given} values for {wanted} columns");
-            return Err(PyValueError::new_err(message));
-        }
+        check_length(row, number, fields.len())?;
     }
     let fields: Vec<FieldRef> = fields.iter().map(without_limit).collect();
     let mut columns = Vec::with_capacity(fields.len());
@@ -185,6 +221,15 @@ fn without_limit(field: &FieldRef) -> FieldRef {
         Ok(DataType::Text { .. }) => Arc::new(unlimited.with_metadata(HashMap::new())),
         _ => Arc::new(unlimited),
     }
+}
+
+fn check_length(row: &Bound<'_, PyAny>, number: usize, wanted: usize) -> PyResult<()> {
+    let given = row.len()?;
+    if given == wanted {
+        return Ok(());
+    }
+    let message = format!("row {number} has {given} values for {wanted} columns");
+    Err(PyValueError::new_err(message))
 }
 
 /// The text of an object for a value of the type; `None` is NULL.

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
-use arrow::record_batch::RecordBatch;
 use futures::TryStreamExt as _;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -125,8 +123,7 @@ impl Session {
             Some(values) => {
                 let prepared = self.prepared(py, sql, &values)?;
                 let row = pyo3::types::PyList::new(py, values)?.into_any();
-                let values = from_python::batch(py, prepared.parameters(), &[row])?;
-                let values = row_of(&values, 0).map_err(|error| exception(py, &error))?;
+                let values = from_python::values(py, prepared.parameters(), &row, 1)?;
                 Some(wait(py, Some(&self.cancel), async {
                     let mut guard = self.open.lock().await;
                     let session = &mut opened(&mut guard)?.session;
@@ -149,7 +146,10 @@ impl Session {
         let Some(first) = rows.first() else { return Ok(0) };
         let first = first.try_iter()?.collect::<PyResult<Vec<_>>>()?;
         let prepared = self.prepared(py, sql, &first)?;
-        let values = from_python::batch(py, prepared.parameters(), &rows)?;
+        let values = rows.iter().zip(1..);
+        let values =
+            values.map(|(row, number)| from_python::values(py, prepared.parameters(), row, number));
+        let values = values.collect::<PyResult<Vec<_>>>()?;
         wait(py, Some(&self.cancel), async {
             let mut guard = self.open.lock().await;
             let session = &mut opened(&mut guard)?.session;
@@ -423,19 +423,19 @@ async fn without_copy(
     Err(error)
 }
 
-/// Runs a statement for each row of a batch. Returns the number of rows that were written.
+/// Runs a statement for each row of values. Returns the number of rows that were written.
 async fn run_many(
     session: &mut thalweg::Session,
     prepared: &Prepared,
-    values: &RecordBatch,
+    values: &[Vec<ScalarValue>],
 ) -> Result<i64> {
     let cancels = session.cancel_handle().watch();
     let mut count = 0;
-    for row in 0..values.num_rows() {
+    for row in values {
         // A statement about one row may end without a pause in which signals are handled.
         tokio::task::yield_now().await;
         cancels.check()?;
-        let outcome = session.execute_prepared(prepared, &row_of(values, row)?).await?;
+        let outcome = session.execute_prepared(prepared, row).await?;
         let outcome = without_copy(session, outcome).await?;
         if let Tag::Insert(rows) | Tag::Update(rows) | Tag::Delete(rows) = outcome.tag {
             count += i64::try_from(rows).unwrap_or(i64::MAX);
@@ -443,15 +443,6 @@ async fn run_many(
         drain(outcome).await?;
     }
     Ok(count)
-}
-
-fn row_of(values: &RecordBatch, row: usize) -> Result<Vec<ScalarValue>> {
-    let value = |column: &ArrayRef| {
-        ScalarValue::try_from_array(column, row).map_err(|error| {
-            Error::internal("the value of a parameter cannot be read").with_source(error)
-        })
-    };
-    values.columns().iter().map(value).collect()
 }
 
 fn check_count(prepared: &Prepared, given: usize) -> Result<()> {

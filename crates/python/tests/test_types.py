@@ -146,6 +146,29 @@ def test_numbers_of_more_than_38_digits(connection):
     assert connection.sql("SELECT v FROM t").fetchone() == (wide,)
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["1.123456789012345", "0.00", "-1.50", "12345678901234567890123456789.5", "1E-30", "7"],
+)
+def test_parameters_keep_the_digits_of_decimals(connection, number):
+    value = decimal.Decimal(number)
+    connection.sql("CREATE TABLE t (v numeric(38, 20), s text)")
+    row = connection.sql("SELECT $1::numeric, $1::numeric::text, $2", [value, value]).fetchone()
+    assert [format(row[0], "f"), row[1], format(row[2], "f")] == [format(value, "f")] * 3
+    connection.cursor().executemany("INSERT INTO t (s) VALUES (?::numeric)", [(value,), ("1.50",)])
+    assert connection.sql("SELECT s FROM t").fetchall() == [(format(value, "f"),), ("1.50",)]
+    assert connection.sql("SELECT $1::numeric[]", [[value, value]]).fetchone() == ([value] * 2,)
+
+
+def test_numbers_of_too_many_digits_are_refused(connection):
+    with pytest.raises(thalweg.DataError) as refused:
+        connection.sql("SELECT $1::numeric", [decimal.Decimal("1E38")])
+    assert refused.value.sqlstate == "22003"
+    # Floating point numbers are inexact, and are rounded to the digits that there are.
+    row = connection.sql("SELECT $1::numeric", [1.2345678901234567e-25]).fetchone()
+    assert str(row[0]) == "1.2345678901235E-25"
+
+
 def test_zones_are_converted_to_utc(connection):
     paris = dt.timezone(dt.timedelta(hours=2))
     there = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=paris)

@@ -27,6 +27,7 @@ mod database;
 mod loader;
 mod locks;
 mod notifications;
+mod numeric_parameters;
 mod outcome;
 mod parameters;
 mod passes;

@@ -6,14 +6,14 @@
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-use arrow::datatypes::Field;
+use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Select, SelectItem, Value, VisitMut, VisitorMut,
 };
 use thalweg_dialect::walk;
-use thalweg_formats::text::ValueFormatter;
+use thalweg_formats::text::{ValueFormatter, holds_numerics};
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::types::sql_name;
 
@@ -150,6 +150,25 @@ fn each_expression(tree: &Tree, visit: &mut impl FnMut(&Expr) -> bool) {
         }
         Tree::Explain(explain) => each_expression(&explain.statement, visit),
         _ => {}
+    }
+}
+
+/// `CAST(NULL AS the field's type)`, in which an argument of `EXECUTE` replaces the NULL. Numerics
+/// keep their digits.
+///
+/// # Errors
+/// If SQL has no name for the type.
+pub(crate) fn cast_to(field: &Field) -> Result<Expr> {
+    ast_tools::expression(&format!("CAST(NULL AS {})", name_without_digits(field)?))
+}
+
+fn name_without_digits(field: &Field) -> Result<String> {
+    match field.data_type() {
+        ArrowType::List(item) if holds_numerics(item.data_type()) => {
+            Ok(format!("{}[]", name_without_digits(item)?))
+        }
+        numeric if holds_numerics(numeric) => Ok("numeric".to_owned()),
+        _ => sql_name(field),
     }
 }
 

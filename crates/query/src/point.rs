@@ -205,10 +205,12 @@ impl Point {
         let Some(given) = Operands::new(parameters, values, &self.constants) else {
             return Ok(None);
         };
+        // The ordinary way answers for a key that no row can have.
+        let Some(values) = given.key(key)? else { return Ok(None) };
         Ok(Some(KeySearch {
             table: Arc::clone(&self.table),
             key: self.key.clone(),
-            values: given.key(key)?,
+            values,
             columns: Some(columns.clone()),
             hidden: Arc::from([]),
         }))
@@ -348,7 +350,7 @@ impl Point {
         given: &Operands<'_>,
         key: &[KeyOperand],
     ) -> Result<Option<RowId>> {
-        Ok(state.find(&self.key, &given.key(key)?))
+        Ok(given.key(key)?.and_then(|key| state.find(&self.key, &key)))
     }
 
     fn whole_row(&self, state: &TableState, id: RowId) -> Result<Vec<ArrayRef>> {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, SchemaRef};
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as Tree;
 use datafusion::sql::sqlparser::ast::Expr;
@@ -14,8 +14,9 @@ use thalweg_txn::RoleId;
 use thalweg_types::{Error, Result, SqlState};
 use thalweg_values::statement_control::StatementMemory;
 
+use crate::numeric_parameters::{self, field_of_value};
 use crate::outcome::Outcome;
-use crate::parameters::{bind, literal};
+use crate::parameters::{self, bind, literal};
 use crate::point::Point;
 use crate::session::{TransactionStatus, in_failed_block};
 use crate::statement::{self, Description, Settings};
@@ -169,8 +170,13 @@ impl Prepared {
             None => true,
             Some(schema) => {
                 let (described, now) = (schema.fields(), outcome.schema.fields());
+                let has_numerics = numeric_parameters::any(&self.inner.parameters);
+                let is_alike = |described: &ArrowType, now: &ArrowType| match has_numerics {
+                    true => numeric_parameters::is_alike(described, now),
+                    false => described.equals_datatype(now),
+                };
                 let alike = |(described, now): (&FieldRef, &FieldRef)| {
-                    described.data_type().equals_datatype(now.data_type())
+                    is_alike(described.data_type(), now.data_type())
                         && described.name() == now.name()
                 };
                 outcome.gives_rows()
@@ -191,7 +197,7 @@ impl Prepared {
         self.check_count(values.len())?;
         let literals = self.inner.parameters.iter().zip(values);
         let literals = literals
-            .map(|(field, value)| literal(Some(value), field).map(Some))
+            .map(|(field, value)| literal(Some(value), &field_of_value(field, value)).map(Some))
             .collect::<Result<Vec<_>>>()?;
         self.bound(&literals)
     }
@@ -201,7 +207,7 @@ impl Prepared {
         self.check_count(values.len())?;
         let mut casts = Vec::with_capacity(values.len());
         for (field, value) in self.inner.parameters.iter().zip(values) {
-            let mut cast = literal(None, field)?;
+            let mut cast = parameters::cast_to(field)?;
             if let Expr::Cast { expr, .. } = &mut cast {
                 **expr = value.clone();
             }

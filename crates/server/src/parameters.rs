@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
+use thalweg_formats::text::{holds_numerics, numeric_with_own_digits};
 use thalweg_query::{Prepared, ScalarValue};
-use thalweg_types::{Column, ColumnId, DataType as SqlType, Error, Result, SqlState};
+use thalweg_types::{
+    Column as TableColumn, ColumnId, DataType as SqlType, Error, Result, SqlState,
+};
 use thalweg_values::assign::assign;
 use thalweg_values::cast::to_text;
 use thalweg_values::types::{arrow_type, from_field};
@@ -31,11 +34,42 @@ pub(crate) fn rows(prepared: &Prepared, batch: &RecordBatch) -> Result<Vec<Row>>
     }
     let schema = batch.schema();
     let columns = batch.columns().iter().zip(schema.fields()).zip(prepared.parameters());
-    let columns: Vec<ArrayRef> = columns
-        .map(|((column, field), parameter)| fitted(column, field, parameter))
+    let columns: Vec<Column> = columns
+        .map(|((column, field), parameter)| Column::fitted(column, field, parameter))
         .collect::<Result<_>>()?;
-    let row = |row| columns.iter().map(|column| value(column, row)).collect::<Result<Row>>();
+    let row = |row| columns.iter().map(|column| column.value(row)).collect::<Result<Row>>();
     (0..batch.num_rows()).map(row).collect()
+}
+
+/// The values of a parameter in all rows.
+enum Column {
+    /// Values of the parameter's type.
+    Fitted(ArrayRef),
+    /// Values that become numerics, each with its own digits.
+    Numerics { values: ArrayRef, parameter: FieldRef },
+}
+
+impl Column {
+    fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<Column> {
+        if !holds_numerics(parameter.data_type()) {
+            return fitted(column, field, parameter).map(Column::Fitted);
+        }
+        // This finds values of other types, such as booleans.
+        fitted(&column.slice(0, 0), field, parameter)?;
+        check_column(column)?;
+        let (values, parameter) = (plain(column)?, FieldRef::clone(parameter));
+        Ok(Column::Numerics { values, parameter })
+    }
+
+    fn value(&self, row: usize) -> Result<ScalarValue> {
+        match self {
+            Column::Fitted(column) => value(column, row),
+            Column::Numerics { values, parameter } => match values.is_null(row) {
+                true => value(&new_null_array(parameter.data_type(), 1), 0),
+                false => value(&numeric_with_own_digits(parameter, &values.slice(row, 1))?, 0),
+            },
+        }
+    }
 }
 
 fn value(column: &ArrayRef, row: usize) -> Result<ScalarValue> {
@@ -60,14 +94,16 @@ pub(crate) fn of_texts(prepared: &Prepared, texts: Vec<Option<String>>) -> Resul
 
 fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<ArrayRef> {
     let data_type = from_field(parameter)?;
-    let (column, field) = match column.data_type() {
-        DataType::Null => return Ok(new_null_array(&arrow_type(&data_type), column.len())),
-        // Some clients send texts as dictionaries.
-        DataType::Dictionary(_, values) => {
-            let plain = arrow::compute::cast(column, values).map_err(unread)?;
-            (plain, Arc::new(field.as_ref().clone().with_data_type(values.as_ref().clone())))
+    if column.data_type().is_null() {
+        return Ok(new_null_array(&arrow_type(&data_type), column.len()));
+    }
+    let column = plain(column)?;
+    let field = match field.data_type() {
+        DataType::Dictionary(..) => {
+            let data_type = column.data_type().clone();
+            Arc::new(field.as_ref().clone().with_data_type(data_type))
         }
-        _ => (Arc::clone(column), Arc::clone(field)),
+        _ => Arc::clone(field),
     };
     check_column(&column)?;
     let is_text =
@@ -75,7 +111,7 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
     if matches!(data_type, SqlType::Text { .. }) && !is_text {
         return to_text(&column);
     }
-    let target = Column {
+    let target = TableColumn {
         id: ColumnId(0),
         name: parameter.name().clone(),
         data_type,
@@ -85,6 +121,14 @@ fn fitted(column: &ArrayRef, field: &FieldRef, parameter: &FieldRef) -> Result<A
         second_digits: None,
     };
     assign(&column, &field, &target)
+}
+
+/// The column without a dictionary, as some clients send texts.
+fn plain(column: &ArrayRef) -> Result<ArrayRef> {
+    match column.data_type() {
+        DataType::Dictionary(_, values) => arrow::compute::cast(column, values).map_err(unread),
+        _ => Ok(Arc::clone(column)),
+    }
 }
 
 fn unread(error: ArrowError) -> Error {

@@ -8,11 +8,14 @@
 //! where one of the values is chosen. DataFusion compares days with moments in nanoseconds, which
 //! end in the year 2262.
 
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType as ArrowType, TimeUnit};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType as ArrowType, TimeUnit,
+};
 use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 use datafusion::logical_expr::{Expr, ExprSchemable, cast};
 
+use crate::arithmetic::numeric::decimal_of;
 use crate::cast::is_text;
 
 /// A numeric without precision and scale.
@@ -21,6 +24,20 @@ const PLAIN_NUMERIC: ArrowType = ArrowType::Decimal128(DECIMAL128_MAX_PRECISION,
 /// The type to compare numbers of these types in; `None` if DataFusion's own choice is right.
 pub fn compared(types: &[ArrowType]) -> Option<ArrowType> {
     mixed(types).map(|_| ArrowType::Float64)
+}
+
+/// A type for numerics of these types whose digits on both sides of the point do not fit 128 bits
+/// together; `None` if they do. DataFusion would leave out digits before the point.
+pub fn wide_numeric(types: &[ArrowType]) -> Option<ArrowType> {
+    let (mut whole, mut scale) = (0, 0);
+    for given in types.iter().filter(|given| !given.is_null()) {
+        let (digits, own) = decimal_of(given)?;
+        whole = whole.max(i16::from(digits) - i16::from(own));
+        scale = scale.max(own);
+    }
+    let digits = u8::try_from(whole + i16::from(scale)).ok()?;
+    let is_wide = digits > DECIMAL128_MAX_PRECISION && digits <= DECIMAL256_MAX_PRECISION;
+    is_wide.then_some(ArrowType::Decimal256(digits, scale))
 }
 
 /// The type of a value that is one of several; `None` if DataFusion's own choice is right.
@@ -180,6 +197,22 @@ mod tests {
             assert_eq!(of_literal(text, &beside), wanted, "{text}");
         }
         assert_eq!(of_literal("1.5", &ArrowType::Int32), ArrowType::Int32);
+    }
+
+    #[test]
+    fn many_digits_get_a_wide_type() {
+        use ArrowType::{Decimal128, Decimal256, Float64, Int64, Null};
+        for (types, wanted) in [
+            (vec![Decimal128(38, 10), Decimal128(21, 12)], Some(Decimal256(40, 12))),
+            (vec![Int64, Null, Decimal128(38, 38)], Some(Decimal256(57, 38))),
+            (vec![Decimal128(38, 0), Decimal128(38, 38)], Some(Decimal256(76, 38))),
+            (vec![Decimal128(38, 10), Decimal128(11, 2)], None),
+            (vec![Decimal128(38, 10), Decimal128(38, 10)], None),
+            (vec![Decimal128(38, 10), Float64], None),
+            (Vec::new(), None),
+        ] {
+            assert_eq!(wide_numeric(&types), wanted, "{types:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! becomes one (see [`common_type`](thalweg_values::common_type)); two known types that have
 //! nothing in common are an error.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, Field};
@@ -15,7 +16,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, Result as PlanResult, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::expr::{
-    Between, Case, InList, InSubquery, ScalarFunction, SetComparison,
+    Between, Case, InList, InSubquery, ScalarFunction, SetComparison, WindowFunction,
 };
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, Operator, Projection, Subquery, cast,
@@ -116,8 +117,11 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
         }
         Expr::Case(case) => alternatives(case, schema),
         Expr::ScalarFunction(call) if call.func.name() == "array_has" => {
-            item_beside_list(call, schema)
+            let Transformed { data: call, transformed, .. } = beside_moments(call, schema)?;
+            let rewritten = item_beside_list(call, schema)?;
+            Ok(Transformed { transformed: transformed || rewritten.transformed, ..rewritten })
         }
+        Expr::WindowFunction(call) => default_beside_moment(*call, schema),
         Expr::ScalarFunction(call) if takes_alternatives(&call) => {
             let ScalarFunction { func, args } = call;
             // `nullif` returns its first argument, whatever the type of the second one.
@@ -128,8 +132,64 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> PlanResult<Transformed<Expr>> {
             let call = Expr::ScalarFunction(ScalarFunction { func, args });
             Ok(if changed { Transformed::yes(call) } else { Transformed::no(call) })
         }
+        Expr::ScalarFunction(call) => {
+            beside_moments(call, schema)?.map_data(|call| Ok(Expr::ScalarFunction(call)))
+        }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Arguments of functions that are moments of one type. DataFusion would read literals among them
+/// in UTC.
+fn moments_of(call: &ScalarFunction, schema: &DFSchema) -> Option<(Range<usize>, ArrowType)> {
+    let places = match call.func.name() {
+        "date_bin" => 1..3,
+        "array_append" | "array_has" | "array_position" | "array_positions" | "array_remove"
+        | "array_replace" => 1..3,
+        "array_prepend" => 0..1,
+        _ => return None,
+    };
+    let found = call.args.iter().find_map(|arg| match arg.get_type(schema) {
+        Ok(ArrowType::List(item)) => Some(item.data_type().clone()),
+        Ok(moment @ ArrowType::Timestamp(..)) => Some(moment),
+        _ => None,
+    });
+    let moment = found.filter(|found| matches!(found, ArrowType::Timestamp(..)))?;
+    Some((places.start..places.end.min(call.args.len()), moment))
+}
+
+/// A call with moments in place of literals in quotes that are moments.
+fn beside_moments(
+    mut call: ScalarFunction,
+    schema: &DFSchema,
+) -> PlanResult<Transformed<ScalarFunction>> {
+    let Some((places, moment)) = moments_of(&call, schema) else {
+        return Ok(Transformed::no(call));
+    };
+    let mut changed = false;
+    for arg in call.args.get_mut(places).into_iter().flatten() {
+        if is_unknown(arg) {
+            (*arg, changed) = (typed(std::mem::take(arg), &moment)?, true);
+        }
+    }
+    Ok(if changed { Transformed::yes(call) } else { Transformed::no(call) })
+}
+
+/// `lag(moment, 1, 'literal')`
+fn default_beside_moment(
+    mut call: WindowFunction,
+    schema: &DFSchema,
+) -> PlanResult<Transformed<Expr>> {
+    let mut changed = false;
+    if matches!(call.fun.name(), "lag" | "lead")
+        && let [value, _, default] = call.params.args.as_mut_slice()
+        && is_unknown(default)
+        && let Ok(moment @ ArrowType::Timestamp(..)) = value.get_type(schema)
+    {
+        (*default, changed) = (typed(std::mem::take(default), &moment)?, true);
+    }
+    let call = Expr::WindowFunction(Box::new(call));
+    Ok(if changed { Transformed::yes(call) } else { Transformed::no(call) })
 }
 
 fn is_comparison(op: Operator) -> bool {
@@ -231,8 +291,14 @@ fn compared(
         return Ok((left, right, false));
     };
     match (is_unknown(&left), is_unknown(&right)) {
-        (false, true) if wants_type(&first) => Ok((left, typed(right, &first)?, true)),
-        (true, false) if wants_type(&second) => Ok((typed(left, &second)?, right, true)),
+        (false, true) if wants_type(&first) => {
+            let (left, right, _) = with_all_digits(left, typed(right, &first)?, schema)?;
+            Ok((left, right, true))
+        }
+        (true, false) if wants_type(&second) => {
+            let (left, right, _) = with_all_digits(typed(left, &second)?, right, schema)?;
+            Ok((left, right, true))
+        }
         (false, false) if !Family::of(&first).compares_with(Family::of(&second)) => {
             Err(no_operator(&left, op, &right, schema))
         }
@@ -241,9 +307,23 @@ fn compared(
                 let left = common_type::cast_to(left, &target, schema)?;
                 Ok((left, common_type::cast_to(right, &target, schema)?, true))
             }
-            None => Ok((left, right, false)),
+            None => with_all_digits(left, right, schema),
         },
         _ => Ok((left, right, false)),
+    }
+}
+
+/// Numerics with a constant among them, in a type that has the digits of both. Columns are compared
+/// with each other in 128 bits, as joins by keys want it.
+fn with_all_digits(left: Expr, right: Expr, schema: &DFSchema) -> PlanResult<(Expr, Expr, bool)> {
+    let has_constant = left.column_refs().is_empty() || right.column_refs().is_empty();
+    let types = [left.get_type(schema)?, right.get_type(schema)?];
+    match common_type::wide_numeric(&types).filter(|_| has_constant) {
+        Some(target) => {
+            let left = common_type::cast_to(left, &target, schema)?;
+            Ok((left, common_type::cast_to(right, &target, schema)?, true))
+        }
+        None => Ok((left, right, false)),
     }
 }
 

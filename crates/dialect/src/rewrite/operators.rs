@@ -1,10 +1,14 @@
 //! Operators and casts that DataFusion cannot plan, or reads differently, spelled as functions.
 
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, Field};
 use datafusion::sql::sqlparser::ast::{
-    AccessExpr, BinaryOperator, DataType, DuplicateTreatment, ExactNumberInfo, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident, ObjectName,
-    Subscript, TimezoneInfo, TypedString, UnaryOperator, Value,
+    AccessExpr, ArrayElemTypeDef, BinaryOperator, DataType, DuplicateTreatment, ExactNumberInfo,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments, Ident,
+    ObjectName, Subscript, TimezoneInfo, TypedString, UnaryOperator, Value,
 };
+use thalweg_formats::text::with_own_digits;
 use thalweg_types::{Error, Result, SqlState};
 
 use super::build::{arguments_of, call, cast, negate_if};
@@ -30,6 +34,9 @@ pub(super) fn respell(expr: &mut Expr) -> Result<()> {
             Some(negate_if(*negated, call("similar_to", arguments)))
         }
         Expr::Cast { expr, data_type, .. } if is_bare_numeric(data_type) => Some(numeric(expr)),
+        Expr::Cast { expr, data_type, .. } if is_bare_numeric_array(data_type) => {
+            Some(numeric_array(expr, data_type))
+        }
         Expr::Cast { expr, data_type: DataType::Timestamp(Some(digits), zone), .. } => {
             Some(rounded(cast(*expr.clone(), DataType::Timestamp(None, *zone)), *digits))
         }
@@ -328,6 +335,47 @@ fn numeric(expr: &Expr) -> Expr {
             cast(expr.clone(), DataType::Numeric(info))
         }
         None => call("numeric", vec![expr.clone()]),
+    }
+}
+
+fn is_bare_numeric_array(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, _)) => {
+            is_bare_numeric(item) || is_bare_numeric_array(item)
+        }
+        _ => false,
+    }
+}
+
+/// `CAST(expr AS numeric[])` keeps the digits of the items.
+fn numeric_array(expr: &Expr, data_type: &DataType) -> Expr {
+    match literal_text(expr) {
+        // A text that is no array fails as the plain cast.
+        Some(text) => {
+            let digits = array_digits(text).unwrap_or(ExactNumberInfo::None);
+            cast(expr.clone(), with_digits(data_type, digits))
+        }
+        None => call("numeric_array", vec![expr.clone()]),
+    }
+}
+
+/// Precision and scale of the numbers in an array's text.
+fn array_digits(text: &str) -> Option<ExactNumberInfo> {
+    let item = Field::new(Field::LIST_FIELD_DEFAULT_NAME, ArrowType::Decimal128(38, 0), true);
+    let list = Field::new("", ArrowType::List(Arc::new(item)), true);
+    let own = with_own_digits(&Arc::new(list), text).ok()?;
+    let ArrowType::List(item) = own.data_type() else { return None };
+    let &ArrowType::Decimal128(precision, scale) = item.data_type() else { return None };
+    Some(ExactNumberInfo::PrecisionAndScale(u64::from(precision), i64::from(scale)))
+}
+
+fn with_digits(data_type: &DataType, digits: ExactNumberInfo) -> DataType {
+    match data_type {
+        DataType::Array(ArrayElemTypeDef::SquareBracket(item, size)) => {
+            let item = Box::new(with_digits(item, digits));
+            DataType::Array(ArrayElemTypeDef::SquareBracket(item, *size))
+        }
+        _ => DataType::Numeric(digits),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Decodes arrays that clients send in binary by converting them to text first: nesting, NULLs and
 //! checks are thus those of the text form.
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::FieldRef;
 use thalweg_types::{Error, Result, SqlState};
 
-use super::decode::{cut_off, decode_binary, decode_text, fixed, malformed};
+use super::decode::{cut_off, decode_binary, fixed, malformed};
+use super::numeric;
 use super::types::{Type, field_declared, innermost};
 
 /// PostgreSQL's limit of an array's dimensions.
@@ -15,7 +15,8 @@ const ITEMS_MAX: usize = 134_217_727;
 /// Minimum size of an item: its length field.
 const ITEM_BYTES_MIN: usize = 4;
 
-pub(super) fn decode_array(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
+/// The text of an array that was sent in binary.
+pub(super) fn array_text(field: &FieldRef, bytes: &[u8]) -> Result<String> {
     let mut rest = bytes;
     let dimensions = word(&mut rest)?;
     if !matches!(word(&mut rest)?, 0 | 1) {
@@ -32,7 +33,7 @@ pub(super) fn decode_array(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
     if !rest.is_empty() {
         return Err(malformed("incorrect binary data format"));
     }
-    decode_text(field, text.as_bytes())
+    Ok(text)
 }
 
 /// The item type that the client declares.
@@ -104,9 +105,16 @@ fn item_text(item: &FieldRef, rest: &mut &[u8], out: &mut String) -> Result<()> 
     let length = usize::try_from(length).map_err(|_| cut_off())?;
     let (bytes, after) = rest.split_at_checked(length).ok_or_else(cut_off)?;
     *rest = after;
-    let value = decode_binary(item, bytes)?;
-    let mut text = String::new();
-    crate::text::format_value(&value, 0, &mut text)?;
+    let text = match item.data_type().is_decimal() {
+        // The type of the array rounds its numbers, if it has a scale.
+        true => numeric::decode(bytes)?,
+        false => {
+            let value = decode_binary(item, bytes)?;
+            let mut text = String::new();
+            crate::text::format_value(&value, 0, &mut text)?;
+            text
+        }
+    };
     out.push('"');
     for character in text.chars() {
         if matches!(character, '"' | '\\') {

@@ -11,13 +11,13 @@ use arrow::array::{
 use arrow::datatypes::{DataType, FieldRef, IntervalMonthDayNano};
 use thalweg_types::{Error, Result, SqlState};
 
-use super::array::decode_array;
+use super::array::array_text;
 use super::binary::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use super::numeric;
 use super::row::ValueFormat;
 use super::types::{Type, built};
 use crate::columns::{JSONB, UUID, type_tag};
-use crate::text::ColumnBuilder;
+use crate::text::{ColumnBuilder, holds_numerics, with_own_digits};
 
 /// PostgreSQL's range of dates in days since 2000-01-01: from 4714-11-24 BC to the end of its last
 /// year.
@@ -35,6 +35,34 @@ pub fn decode(field: &FieldRef, format: ValueFormat, bytes: Option<&[u8]>) -> Re
         ValueFormat::Text => decode_text(field, bytes),
         ValueFormat::Binary => decode_binary(field, bytes),
     }
+}
+
+/// Decodes the value of a parameter as an array of one row. A numeric, or an array of numerics, has
+/// a type with the digits that were sent; other values have the field's type.
+///
+/// # Errors
+/// As [`decode`]; 22003 if a numeric has more than 38 digits.
+pub fn decode_parameter(
+    field: &FieldRef,
+    format: ValueFormat,
+    bytes: Option<&[u8]>,
+) -> Result<ArrayRef> {
+    let Some(bytes) = bytes.filter(|_| holds_numerics(field.data_type())) else {
+        return decode(field, format, bytes);
+    };
+    let sent;
+    let text = match (format, field.data_type()) {
+        (ValueFormat::Text, _) => utf8(bytes)?,
+        (ValueFormat::Binary, DataType::List(_)) => {
+            sent = array_text(field, bytes)?;
+            &sent
+        }
+        (ValueFormat::Binary, _) => {
+            sent = numeric::decode(bytes)?;
+            &sent
+        }
+    };
+    decode_text(&with_own_digits(field, text)?, text.as_bytes())
 }
 
 pub(super) fn decode_text(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> {
@@ -83,7 +111,7 @@ pub(super) fn decode_binary(field: &FieldRef, bytes: &[u8]) -> Result<ArrayRef> 
             );
             Arc::new(IntervalMonthDayNanoArray::from(vec![interval]))
         }
-        DataType::List(_) => return decode_array(field, bytes),
+        DataType::List(_) => return decode_text(field, array_text(field, bytes)?.as_bytes()),
         _ => return decode_text(field, text_of(field, bytes)?.as_bytes()),
     })
 }

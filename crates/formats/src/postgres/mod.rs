@@ -1,8 +1,8 @@
 //! Values and rows in PostgreSQL's two wire formats: text and binary.
 //!
 //! [`RowEncoder`] writes `DataRow` messages and binary `COPY` directly from record batches,
-//! [`CopyEncoder`] the messages of any `COPY`; [`decode`] reads parameters and binary `COPY`. This
-//! module uses no sockets, so that any node can encode rows.
+//! [`CopyEncoder`] the messages of any `COPY`; [`decode_parameter`] reads parameters, [`decode`]
+//! binary `COPY`. This module uses no sockets, so that any node can encode rows.
 
 mod array;
 mod binary;
@@ -15,6 +15,6 @@ mod types;
 
 pub use copy::{BinaryCopyDecoder, BinaryCopyEncoder};
 pub use copy_out::{CopyEncoder, CopyRows};
-pub use decode::decode;
+pub use decode::{decode, decode_parameter};
 pub use row::{EncodedRows, RowEncoder, ValueFormat, messages_among};
 pub use types::{Type, field_declared, field_of_oid};

@@ -8,6 +8,13 @@ use super::parse::{invalid_syntax, quoted};
 /// Number of digits that always fit 64 bits.
 const SHORT_DIGITS: usize = 18;
 
+/// The most digits of a numeric without precision.
+const DIGITS_MAX: u8 = 38;
+
+/// Digits before the point in the types of numbers without precision: what fits 32 and 64 bits, or
+/// else all that there is room for.
+const WHOLE_DIGITS: [i64; 2] = [9, 18];
+
 /// Parses a `numeric(precision, scale)`; rounds digits beyond the scale half away from zero.
 pub(super) fn parse_128(text: &str, precision: u8, scale: i8) -> Result<i128> {
     if let Some(value) = parse_short(text.as_bytes(), precision, scale) {
@@ -159,6 +166,62 @@ impl Literal {
             return Err(invalid());
         }
         Ok(Literal { negative, digits, whole: point as i64 + i64::from(exponent) })
+    }
+}
+
+/// The number of digits on both sides of the point that numbers need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DigitCounts {
+    whole: i64,
+    fraction: i64,
+}
+
+impl DigitCounts {
+    /// The digits of a number as it is written: zeros at its end count.
+    ///
+    /// # Errors
+    /// 22P02 if the text is no number, 0A000 for `NaN` and the infinities.
+    pub(super) fn of(text: &str) -> Result<DigitCounts> {
+        let literal = Literal::parse(text)?;
+        let leading = literal.digits.iter().take_while(|digit| **digit == b'0').count();
+        let whole = match leading == literal.digits.len() {
+            true => 0,
+            false => (literal.whole - leading as i64).max(0),
+        };
+        Ok(DigitCounts { whole, fraction: (literal.digits.len() as i64 - literal.whole).max(0) })
+    }
+
+    /// The digits that two numbers need in one type.
+    pub(super) fn with(self, other: DigitCounts) -> DigitCounts {
+        DigitCounts {
+            whole: self.whole.max(other.whole),
+            fraction: self.fraction.max(other.fraction),
+        }
+    }
+
+    /// The digits behind the point, as far as a numeric has room for them.
+    pub(super) fn rounded(self) -> DigitCounts {
+        let room = (i64::from(DIGITS_MAX) - self.whole).max(0);
+        DigitCounts { fraction: self.fraction.min(room), ..self }
+    }
+
+    /// Precision and scale of a type with these digits behind the point. The precision is one of
+    /// few, so that plans for numbers of one scale are shared.
+    ///
+    /// # Errors
+    /// 22003 if there are more digits than a numeric holds.
+    pub(super) fn decimal(self) -> Result<(u8, i8)> {
+        let DigitCounts { whole, fraction } = self;
+        let room = i64::from(DIGITS_MAX) - fraction;
+        if whole > room {
+            let message = "value overflows numeric format";
+            return Err(Error::new(SqlState::NUMERIC_OUT_OF_RANGE, message).with_detail(format!(
+                "It needs {whole} digits before the point and {fraction} behind it, together more \
+                 than {DIGITS_MAX}."
+            )));
+        }
+        let whole = WHOLE_DIGITS.into_iter().find(|digits| whole <= *digits).unwrap_or(room);
+        Ok(((whole.min(room) + fraction) as u8, fraction as i8))
     }
 }
 

@@ -13,6 +13,7 @@ mod format;
 mod interval;
 mod json_depth;
 mod jsonb;
+mod own_digits;
 pub mod parse;
 mod scanner;
 pub mod style;
@@ -29,6 +30,7 @@ pub use json_depth::{
     JSON_DEPTH_MAX, JsonSize, check as check_json_depth, json_depth, json_items, json_size,
 };
 pub use jsonb::{JsonParts, json_parts, jsonb, jsonb_within};
+pub use own_digits::{holds_numerics, numeric_with_own_digits, with_own_digits};
 pub(crate) use uuid::format_bytes as format_uuid;
 
 #[cfg(test)]

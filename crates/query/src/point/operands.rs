@@ -10,6 +10,8 @@ use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value, ValueWithSpan};
 use thalweg_types::{DataType, Error, Result};
 
+use crate::numeric_parameters::field_of_value;
+
 /// A literal, in its column's type.
 pub(super) struct Constant {
     field: FieldRef,
@@ -56,8 +58,9 @@ fn literal(value: &Value, sign: &str, column: &DataType) -> Option<ScalarValue> 
 /// The operand for a column of a key.
 pub(super) struct KeyOperand {
     pub(super) at: usize,
-    /// The column's type, if the operand has a narrower one.
-    pub(super) wider: Option<ArrowType>,
+    /// The column's type, if the operand has another one: a narrower integer, or a numeric with
+    /// other digits.
+    pub(super) other: Option<ArrowType>,
 }
 
 /// The new value of a column.
@@ -90,9 +93,14 @@ impl<'a> Operands<'a> {
         constants: &'a [Constant],
     ) -> Option<Operands<'a>> {
         let converted = parameters.iter().zip(values).map(|(parameter, value)| {
-            match value.data_type() == *parameter.data_type() {
+            let is_fit = value.data_type() == *parameter.data_type()
+                || matches!(
+                    (value, parameter.data_type()),
+                    (ScalarValue::Decimal128(Some(_), ..), ArrowType::Decimal128(..))
+                );
+            match is_fit {
                 true => Some(value.clone()),
-                false => value.cast_to(parameter.data_type()).ok(),
+                false => value.cast_to(field_of_value(parameter, value).data_type()).ok(),
             }
         });
         Some(Operands { parameters, values: converted.collect::<Option<_>>()?, constants })
@@ -123,17 +131,39 @@ impl<'a> Operands<'a> {
         self.value(at).to_array().map_err(unreadable)
     }
 
-    /// The values of a key's columns, in their types.
-    pub(super) fn key(&self, operands: &[KeyOperand]) -> Result<Vec<ArrayRef>> {
-        let values = operands.iter().map(|KeyOperand { at, wider }| match wider {
-            None => self.array(*at),
-            Some(wider) => {
-                let value = self.value(*at).cast_to(wider).map_err(unreadable)?;
-                value.to_array().map_err(unreadable)
-            }
+    /// The values of a key's columns, in their types; `None` if a column cannot have the value.
+    pub(super) fn key(&self, operands: &[KeyOperand]) -> Result<Option<Vec<ArrayRef>>> {
+        let values = operands.iter().map(|KeyOperand { at, other }| {
+            let value = match other {
+                None => return self.array(*at).map(Some),
+                Some(other @ ArrowType::Decimal128(..)) => rescaled(self.value(*at), other),
+                Some(other) => Some(self.value(*at).cast_to(other).map_err(unreadable)?),
+            };
+            value.map(|value| value.to_array().map_err(unreadable)).transpose()
         });
         values.collect()
     }
+}
+
+/// A numeric in a type with another precision or scale; `None` if the type does not have it.
+pub(super) fn rescaled(value: &ScalarValue, to: &ArrowType) -> Option<ScalarValue> {
+    let (ScalarValue::Decimal128(value, _, from), &ArrowType::Decimal128(precision, scale)) =
+        (value, to)
+    else {
+        return None;
+    };
+    let Some(value) = *value else {
+        return Some(ScalarValue::Decimal128(None, precision, scale));
+    };
+    let places = i32::from(scale) - i32::from(*from);
+    let unit = 10_i128.checked_pow(places.unsigned_abs());
+    let value = match (places, unit) {
+        _ if value == 0 => 0,
+        (0.., unit) => value.checked_mul(unit?)?,
+        (_, unit) => unit.filter(|unit| value % unit == 0).map(|unit| value / unit)?,
+    };
+    let fits = value.unsigned_abs() < 10_u128.checked_pow(u32::from(precision))?;
+    fits.then_some(ScalarValue::Decimal128(Some(value), precision, scale))
 }
 
 fn unreadable(error: DataFusionError) -> Error {

@@ -18,7 +18,7 @@ use thalweg_store::{ChunkView, Hits, InOrder, KeyRange, TableState};
 use thalweg_types::{Error, Index, Result};
 
 use super::batch;
-use super::operands::Operands;
+use super::operands::{Operands, rescaled};
 use crate::outcome::{Outcome, Tag};
 
 /// For more rows than this, the ordinary way runs the query.
@@ -92,7 +92,11 @@ impl Range {
             if value.data_type() == *data_type {
                 return value.to_array().ok();
             }
-            value.cast_to(data_type).ok()?.to_array().ok()
+            let value = match data_type {
+                ArrowType::Decimal128(..) => rescaled(value, data_type)?,
+                _ => value.cast_to(data_type).ok()?,
+            };
+            value.to_array().ok()
         };
         let bound = |bound: &Bound<usize>| {
             Some(match bound {

@@ -206,8 +206,8 @@ impl Shape<'_> {
         let operand = |position: &usize| {
             let (_, at) = *equal.iter().find(|(column, _)| column == position)?;
             let data_type = &target.schema().columns[*position].data_type;
-            let wider = self.wider(at, data_type);
-            (wider.is_some() || self.has_type(at, data_type)).then_some(KeyOperand { at, wider })
+            let other = self.other(at, data_type);
+            (other.is_some() || self.has_type(at, data_type)).then_some(KeyOperand { at, other })
         };
         positions.iter().map(operand).collect()
     }
@@ -280,16 +280,16 @@ impl Shape<'_> {
         self.types.get(operand).is_none_or(|known| &arrow_type(column) == known.data_type())
     }
 
-    /// The type of an integer column if its operand has a narrower type: many clients give each
-    /// number the narrowest type that holds it.
-    fn wider(&self, operand: usize, column: &DataType) -> Option<ArrowType> {
-        use ArrowType::{Int16, Int32, Int64};
-        let wide = arrow_type(column);
-        let is_narrower = matches!(
-            (self.types.get(operand)?.data_type(), &wide),
-            (Int16, Int32 | Int64) | (Int32, Int64)
+    /// The type of a column if its operand may have another one: many clients give each integer the
+    /// narrowest type that holds it, and each numeric has its own digits.
+    fn other(&self, operand: usize, column: &DataType) -> Option<ArrowType> {
+        use ArrowType::{Decimal128, Int16, Int32, Int64};
+        let own = arrow_type(column);
+        let differs = matches!(
+            (self.types.get(operand)?.data_type(), &own),
+            (Int16, Int32 | Int64) | (Int32, Int64) | (Decimal128(..), Decimal128(..))
         );
-        is_narrower.then_some(wide)
+        differs.then_some(own)
     }
 
     fn shaper(&self, target: &Target, given: &[usize]) -> Option<Shaper> {

@@ -12,6 +12,7 @@ use thalweg_values::errors::from_datafusion;
 
 use super::planned::Work;
 use super::{Route, Session};
+use crate::numeric_parameters;
 use crate::outcome::{Outcome, Tag};
 use crate::plan;
 use crate::plan_cache::{CachedStatement, GenericPlan, Key, ReturningPlan, Run};
@@ -34,7 +35,8 @@ impl Session {
         prepared: &Prepared,
         values: &[ScalarValue],
     ) -> Result<Option<(Route, Outcome)>> {
-        let (sql, parameters) = (prepared.sql(), prepared.parameters());
+        let sql = prepared.sql();
+        let parameters = &*numeric_parameters::fields_of_values(prepared.parameters(), values);
         let Some(key) = self.key(sql, parameters).filter(|_| parameters.len() == values.len())
         else {
             return Ok(None);
@@ -163,7 +165,13 @@ impl Session {
         let (plan, mut transaction) =
             Box::pin(self.with_planner(transaction, query.sql, work)).await?;
         let plan = plan.filter(|plan| {
-            query.described.is_none_or(|described| described.fields() == plan.schema().fields())
+            let now = plan.schema().fields();
+            query.described.is_none_or(|described| {
+                match numeric_parameters::any(query.parameters) {
+                    true => numeric_parameters::are_alike(described.fields(), now),
+                    false => described.fields() == now,
+                }
+            })
         });
         let run = plan.map(|plan| (plan.bind(&mut transaction, values, gathering), plan));
         self.database.shared.plans.note_made(matches!(run, Some((Ok(Some(_)), _))));

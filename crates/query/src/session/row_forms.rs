@@ -15,6 +15,7 @@ use thalweg_formats::text::style::within;
 use thalweg_types::Result;
 
 use super::{Session, in_style};
+use crate::numeric_parameters;
 use crate::outcome::Outcome;
 use crate::planner::Planner;
 use crate::prepared::Prepared;
@@ -73,10 +74,14 @@ impl Session {
         if let Err(error) = self.carry_out_setting_requests() {
             return Box::pin(ready(self.note_failure(Err(error))));
         }
+        let values = match numeric_parameters::fitted(prepared.parameters(), values) {
+            Ok(values) => values,
+            Err(error) => return Box::pin(ready(self.note_failure(Err(error)))),
+        };
         let style = self.style();
         self.form = form_for(form, style.is_some());
         self.cancels.begin();
-        let route = match within(style.as_ref(), || self.run_at_once(prepared, values)) {
+        let route = match within(style.as_ref(), || self.run_at_once(prepared, &values)) {
             Ok(outcome) => {
                 let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
                 return Box::pin(ready(self.note_failure(outcome)));
@@ -87,10 +92,10 @@ impl Session {
             // The future of a short statement is not moved once more.
             let outcome = match is_long(prepared.sql()) {
                 true => {
-                    let run = self.run_prepared(prepared, values, route);
+                    let run = self.run_prepared(prepared, &values, route);
                     with_room(Box::pin(caught(run))).await
                 }
-                false => caught(self.run_prepared(prepared, values, route)).await,
+                false => caught(self.run_prepared(prepared, &values, route)).await,
             };
             let outcome = outcome.and_then(|outcome| prepared.check_result(outcome));
             self.note_failure(outcome)

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::FieldRef;
 use thalweg_execution::row_forms::{RowForm, ValueForms};
-use thalweg_formats::postgres::{Type, ValueFormat, decode, field_declared, field_of_oid};
+use thalweg_formats::postgres::{
+    Type, ValueFormat, decode_parameter, field_declared, field_of_oid,
+};
 use thalweg_formats::text::style::within;
 use thalweg_query::{Prepared, ScalarValue, TransactionStatus};
 use thalweg_types::{DataType, Error, Result, SqlState};
@@ -272,7 +274,7 @@ fn bound(prepared: Prepared, bind: &Bind) -> Result<Portal> {
     let formats = bind.formats.of(wanted)?;
     let mut values = Vec::with_capacity(wanted);
     for ((field, format), bytes) in prepared.declared().iter().zip(formats).zip(&bind.values) {
-        let value = decode(field, format, bytes.as_deref())?;
+        let value = decode_parameter(field, format, bytes.as_deref())?;
         let value = ScalarValue::try_from_array(&value, 0).map_err(|error| {
             Error::internal("the value of a parameter cannot be read").with_source(error)
         })?;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use bytes::{Bytes, BytesMut};
-use thalweg_formats::postgres::{BinaryCopyDecoder, RowEncoder, ValueFormat, decode, field_of_oid};
+use thalweg_formats::postgres::{
+    BinaryCopyDecoder, RowEncoder, ValueFormat, decode_parameter, field_of_oid,
+};
 
 use super::message::{self, Message};
 use super::options::assignments;
@@ -95,10 +97,12 @@ pub(crate) fn parameters(bytes: &[u8]) -> usize {
     let oid = PARAMETER_TYPES[usize::from(*kind) % PARAMETER_TYPES.len()];
     let Some(field) = field_of_oid(oid) else { return 0 };
     let form = if form % 2 == 0 { ValueFormat::Text } else { ValueFormat::Binary };
-    let Ok(array) = decode(&field, form, Some(value)) else { return 0 };
+    let Ok(array) = decode_parameter(&field, form, Some(value)) else { return 0 };
+    // Numerics bring their own precision and scale.
+    let field = field.as_ref().clone().with_data_type(array.data_type().clone());
     let schema: SchemaRef = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![array]);
-    let batch = batch.expect("a value is of its parameter's type");
+    let batch = batch.expect("a value is of its field's type");
     for form in [ValueFormat::Text, ValueFormat::Binary] {
         let encoder = RowEncoder::new(Arc::clone(&schema), vec![form]);
         let mut rows = encoder.batch(&batch).expect("parameters are of types that are sent");

@@ -8,6 +8,7 @@ mod large;
 mod large_inputs;
 mod locks;
 mod notifications;
+mod numeric_parameters;
 mod opening;
 mod portals;
 mod support;

@@ -1,5 +1,7 @@
 //! Numbers to numbers, with the rounding and the ranges that PostgreSQL has.
 
+use std::str::FromStr;
+
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{
     DataType as ArrowType, Decimal128Type, Decimal256Type, DecimalType, Float32Type, Float64Type,
@@ -101,16 +103,10 @@ pub(super) fn to_float(array: &ArrayRef, to: &DataType) -> Result<Option<ArrayRe
     if !(given.is_numeric() || matches!(given, ArrowType::Float16)) {
         return Ok(None);
     }
-    let wide = match given {
-        // Arrow would divide by a power below one, which has no exact form.
-        ArrowType::Decimal128(_, scale @ ..0) => {
-            let unit = 10_f64.powi(i32::from(scale.unsigned_abs()));
-            let values = array.as_primitive::<Decimal128Type>();
-            let floats: PrimitiveArray<Float64Type> = values.unary(|value| value as f64 * unit);
-            std::sync::Arc::new(floats)
-        }
-        _ => plain_cast(array, &ArrowType::Float64)?,
-    };
+    if let ArrowType::Decimal128(_, scale) = given {
+        return decimal_to_float(array, *scale, to).map(Some);
+    }
+    let wide = plain_cast(array, &ArrowType::Float64)?;
     if *to == DataType::Float8 {
         return Ok(Some(wide));
     }
@@ -126,6 +122,40 @@ pub(super) fn to_float(array: &ArrayRef, to: &DataType) -> Result<Option<ArrayRe
             Ok(narrow)
         })?;
     Ok(Some(std::sync::Arc::new(narrowed)))
+}
+
+/// To the nearest floating point number. Arrow rounds twice: the digits, and their quotient.
+fn decimal_to_float(array: &ArrayRef, scale: i8, to: &DataType) -> Result<ArrayRef> {
+    let decimals = array.as_primitive::<Decimal128Type>();
+    if *to == DataType::Float8 {
+        let floats: PrimitiveArray<Float64Type> = decimals.try_unary(|value| {
+            nearest(value, scale, EXACT_DOUBLES, |value, power| value as f64 / 10_f64.powi(power))
+        })?;
+        return Ok(std::sync::Arc::new(floats));
+    }
+    let floats: PrimitiveArray<Float32Type> = decimals.try_unary(|value| {
+        nearest(value, scale, EXACT_REALS, |value, power| value as f32 / 10_f32.powi(power))
+    })?;
+    Ok(std::sync::Arc::new(floats))
+}
+
+/// The bound of integers that a floating point type has exactly, and of powers of ten.
+type Exact = (u128, i8);
+const EXACT_DOUBLES: Exact = (1 << 53, 22);
+const EXACT_REALS: Exact = (1 << 24, 10);
+
+/// `value / 10^scale`, rounded once: by one division of exact numbers, or else by way of the text.
+fn nearest<T: FromStr>(
+    value: i128,
+    scale: i8,
+    (integers, powers): Exact,
+    quotient: impl Fn(i128, i32) -> T,
+) -> Result<T> {
+    if value.unsigned_abs() <= integers && (0..=powers).contains(&scale) {
+        return Ok(quotient(value, i32::from(scale)));
+    }
+    let text = format!("{value}e{}", -i32::from(scale));
+    text.parse().map_err(|_| Error::internal("the digits of a numeric are a number"))
 }
 
 pub(super) fn to_decimal(array: &ArrayRef, target: &ArrowType) -> Result<Option<ArrayRef>> {

@@ -106,7 +106,7 @@ impl Shape<'_> {
     }
 
     fn is_usable(&self, operand: usize, column: &DataType) -> bool {
-        use DataType::{Array, Int2, Int4, Int8, Interval, Json, Jsonb, Uuid};
+        use DataType::{Array, Decimal, Int2, Int4, Int8, Interval, Json, Jsonb, Uuid};
         // Constants have their column's type.
         let known = self.types.get(operand);
         // A field with metadata has a type beyond Arrow's, which is none of these.
@@ -116,6 +116,11 @@ impl Shape<'_> {
                 Int2 | Int4 | Int8 => known.is_none_or(|known| is_whole(known.data_type())),
                 // Types that are stored as texts, and types without an index order.
                 Uuid | Json | Jsonb | Interval | Array(_) => false,
+                // Each numeric has its own digits.
+                Decimal { .. } => known.is_none_or(|known| {
+                    let types = (known.data_type(), arrow_type(column));
+                    matches!(types, (ArrowType::Decimal128(..), ArrowType::Decimal128(..)))
+                }),
                 _ => self.has_type(operand, column),
             }
     }
