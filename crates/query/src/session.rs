@@ -10,6 +10,7 @@ mod blocks;
 mod cached_plans;
 mod cursors;
 mod locking;
+mod opening;
 mod planned;
 mod points;
 mod read_committed;
@@ -29,7 +30,7 @@ use thalweg_execution::planning::is_long;
 use thalweg_execution::row_forms::RowForm;
 use thalweg_execution::stack::with_room_for;
 use thalweg_formats::text::style::{SessionStyle, Styled};
-use thalweg_txn::{LockOwner, RoleId, Snapshot, Transaction};
+use thalweg_txn::{LockOwner, Snapshot, Transaction};
 use thalweg_types::{DataType, Error, Result, RowId, SqlState, TableId};
 use tokio::sync::Semaphore;
 
@@ -119,16 +120,6 @@ pub struct Statement {
 }
 
 impl Session {
-    /// A session of a role that just begins, with the defaults of settings for the role and the
-    /// database.
-    pub(crate) fn opened(database: Database, role: RoleId) -> Session {
-        let snapshot = database.shared.engine.snapshot();
-        let mut session = Session::new(database, Identity::of(role));
-        session.opening_notices =
-            statement::set_defaults(&mut session.settings, snapshot.catalog());
-        session
-    }
-
     /// A session without defaults of settings for roles, for work of the database itself.
     pub(crate) fn new(database: Database, identity: Identity) -> Session {
         let settings = Settings::new(database.shared.defaults(), identity);
@@ -239,21 +230,6 @@ impl Session {
     /// If there is no such setting, or it cannot have the value.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         self.set_with(name, value, None)
-    }
-
-    /// Sets a setting while the session begins: also for `RESET`, and including those that cannot
-    /// be set later.
-    ///
-    /// # Errors
-    /// If there is no such setting, or it cannot have the value.
-    pub fn set_at_opening(&mut self, name: &str, value: &str) -> Result<()> {
-        self.set_with(name, value, Some("client"))
-    }
-
-    /// Warnings about defaults of settings that could not be applied when the session began. The
-    /// first statement reports those that were not taken before.
-    pub fn take_opening_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.opening_notices)
     }
 
     fn set_with(&mut self, name: &str, value: &str, opening: Option<&'static str>) -> Result<()> {
