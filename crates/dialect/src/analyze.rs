@@ -226,6 +226,9 @@ fn chain_in(expr: &Expr) -> Option<&Expr> {
     }
 }
 
+/// The most digits of a numeric whose digits and quotient by a power of ten a float has.
+const EXACT_DIGITS: u8 = 15;
+
 /// A function for a cast whose result differs between Arrow and PostgreSQL.
 fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
     if let Some(value) = clock_literal::of_cast(cast) {
@@ -265,7 +268,11 @@ fn postgres_cast(cast: &Cast, schema: &DFSchema) -> Option<Expr> {
         (ArrowType::Boolean, DataType::Float4 | DataType::Float8 | DataType::Decimal { .. }) => {
             true
         }
-        (ArrowType::Decimal128(_, scale), DataType::Float4 | DataType::Float8) => *scale < 0,
+        // Arrow rounds more digits than a float has twice. Constants get the nearest float; columns
+        // keep the cast that aggregates over chunks know.
+        (ArrowType::Decimal128(digits, scale), DataType::Float4 | DataType::Float8) => {
+            *scale < 0 || (*digits > EXACT_DIGITS && cast.expr.column_refs().is_empty())
+        }
         (given, _) => given.is_temporal() && given != target,
     };
     if !differs && !says_less {

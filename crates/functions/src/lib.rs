@@ -12,6 +12,7 @@
 mod alternatives;
 mod array;
 mod array_agg;
+mod array_has;
 mod array_remove;
 mod average;
 mod bytes;
@@ -77,6 +78,7 @@ pub use truncate::even_unit;
 pub fn scalar() -> Vec<Arc<ScalarUDF>> {
     [
         array::functions(),
+        array_has::functions(),
         bytes::functions(),
         vec![cast_marker::function()],
         catalog::functions(),

@@ -44,7 +44,7 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
     vec![
         of_texts("regexp_split_to_array", &[2, 3], arrow_type(&list), split),
         of_texts("regexp_all_matches", &[2, 3], arrow_type(&matches), all_matches),
-        of_texts("substring_pattern", &[2], text.clone(), substring),
+        substring_pattern(),
         of_texts("similar_to", &[2, 3], ArrowType::Boolean, similar_to),
         Function::new("regexp_substr", &substr, text.clone(), regexp_substr).into_udf(),
         of_texts("regexp_match", &[2, 3], arrow_type(&list), first_match),
@@ -63,6 +63,12 @@ pub(super) fn functions() -> Vec<Arc<ScalarUDF>> {
         instr::function(),
         replace::function(),
     ]
+}
+
+/// `substring(text FROM pattern)`
+pub(crate) fn substring_pattern() -> Arc<ScalarUDF> {
+    let texts = [ArrowType::Utf8View, ArrowType::Utf8View];
+    Function::new("substring_pattern", &[&texts], ArrowType::Utf8View, substring).into_udf()
 }
 
 /// `regexp_like(text, pattern, flags)`

@@ -52,6 +52,15 @@ impl Notice {
     pub fn severity(&self) -> &'static str {
         if self.state == REMARK { "NOTICE" } else { "WARNING" }
     }
+
+    /// True if a client gets the notice under this value of `client_min_messages`.
+    pub(crate) fn is_sent(&self, least: &str) -> bool {
+        match least {
+            "error" => false,
+            "warning" => self.state != REMARK,
+            _ => true,
+        }
+    }
 }
 
 impl From<String> for Notice {

@@ -169,6 +169,26 @@ async fn values_change_the_answer_as_they_do_in_a_text() {
     assert!(figures.runs > figures.made);
 }
 
+/// Each numeric keeps its digits, and those of one scale share a plan.
+#[tokio::test]
+async fn numerics_of_one_scale_share_a_plan() {
+    let (database, mut session) = database().await;
+    let sql = "SELECT id, $1 AS own FROM orders WHERE price < $1 AND id < 3";
+    let prepared = session.prepare(sql, &[]).await.unwrap();
+    for (number, scale, wanted, made) in [
+        (15, 1, "| 1 | 1.5 |", 1),
+        (1_000_000, 1, "| 1 | 100000.0 |\n| 2 | 100000.0 |", 1),
+        (25, 1, "| 1 | 2.5 |", 1),
+        (12_500_000_000_001, 13, "| 1 | 1.2500000000001 |", 2),
+        (0, 1, "", 2),
+        (0, 3, "", 3),
+    ] {
+        let value = [ScalarValue::Decimal128(Some(number), 38, scale)];
+        let found = run(&mut session, &prepared, &value).await;
+        assert_eq!((found.as_str(), database.plan_figures().made), (wanted, made), "{number}");
+    }
+}
+
 fn sql_type(data_type: &ArrowType) -> &'static str {
     match data_type {
         ArrowType::Int32 => "int",

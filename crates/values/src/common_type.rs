@@ -55,6 +55,12 @@ pub fn of_numbers(types: &[ArrowType]) -> Option<ArrowType> {
     chosen(&known).or_else(|| type_union_resolution(&known))
 }
 
+/// The type in which numbers of these types are compared; `None` if they have one type already, or
+/// some are no numbers.
+pub fn of_compared(types: &[ArrowType]) -> Option<ArrowType> {
+    compared(types).or_else(|| wide_numeric(types)).or_else(|| of_numbers(types))
+}
+
 /// The widest type among days and moments of several kinds, in microseconds as columns have them.
 pub fn of_moments(types: &[ArrowType]) -> Option<ArrowType> {
     let width = |given: &ArrowType| match given {

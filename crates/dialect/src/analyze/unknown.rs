@@ -24,9 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use thalweg_types::{Error, SqlState};
 use thalweg_values::cast::{Manner, convert, is_text};
-use thalweg_values::common_type::{
-    self, is_without_digits, of_all, of_literal, of_numbers, wants_type,
-};
+use thalweg_values::common_type::{self, is_without_digits, of_all, of_literal, wants_type};
 use thalweg_values::errors::external;
 use thalweg_values::types::{display_name, from_arrow};
 
@@ -267,9 +265,7 @@ fn item_beside_list(call: ScalarFunction, schema: &DFSchema) -> PlanResult<Trans
         return unchanged(call);
     };
     let types = [items.data_type().clone(), given];
-    let Some(target) = common_type::compared(&types).or_else(|| of_numbers(&types)) else {
-        return unchanged(call);
-    };
+    let Some(target) = common_type::of_compared(&types) else { return unchanged(call) };
     let items = Arc::new(items.as_ref().clone().with_data_type(target.clone()));
     let args = vec![cast(list.clone(), ArrowType::List(items)), cast(item.clone(), target)];
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: call.func, args })))

@@ -56,16 +56,13 @@ impl Qualifiers {
     }
 
     /// Writes the schema before the name in `t.*` where the query reads `s.t`: DataFusion finds the
-    /// relation of a star by its whole name only. To be called after everything inside the query was
-    /// visited. No upstream issue found.
+    /// relation of a star by its whole name only. To be called after everything inside the query
+    /// was visited. No upstream issue found.
     pub(super) fn complete_stars(&self, select: &mut Select) {
         let Some(own) = self.levels.last() else { return };
         for item in &mut select.projection {
-            let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) =
-                item
-            else {
-                continue;
-            };
+            let SelectItem::QualifiedWildcard(kind, _) = item else { continue };
+            let SelectItemQualifiedWildcardKind::ObjectName(name) = kind else { continue };
             let ([part], Some(relation)) = (name.0.as_slice(), last(name)) else { continue };
             let has_schema =
                 |(label, before): &&Labelled| *label == relation && *before != [outer_schema()];

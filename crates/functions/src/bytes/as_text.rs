@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Array};
 use arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Int64Type};
-use datafusion::common::Result as PlanResult;
+use datafusion::common::{DFSchema, Result as PlanResult};
 use datafusion::functions::{string, unicode};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    TypeSignature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::scalar_function::{Compute, computed};
 
-use super::super::size_checked;
+use super::super::{regexp, size_checked};
 use super::{Numbered, converted};
 use thalweg_values::bounded_output::{BoundedBytes, allow_all};
 
@@ -297,7 +297,15 @@ pub(crate) struct PlannerOfBoth;
 
 impl ExprPlanner for PlannerOfBoth {
     fn plan_substring(&self, args: Vec<Expr>) -> PlanResult<PlannerResult<Vec<Expr>>> {
-        Ok(PlannerResult::Planned(substring().call(args)))
+        // A text is a pattern. A column is taken for a place, since its type is not known here.
+        let is_pattern = |from: &Expr| {
+            from.get_type(&DFSchema::empty()).is_ok_and(|given| given == ArrowType::Utf8View)
+        };
+        let function = match args.as_slice() {
+            [_, from] if is_pattern(from) => regexp::substring_pattern(),
+            _ => substring(),
+        };
+        Ok(PlannerResult::Planned(function.call(args)))
     }
 
     fn plan_overlay(&self, args: Vec<Expr>) -> PlanResult<PlannerResult<Vec<Expr>>> {

@@ -9,9 +9,9 @@
 //! comes a second time, the statement is parsed and prepared with parameters in the [`places`] of
 //! literals. Later texts of the shape are neither parsed nor planned.
 //!
-//! Invariant: the answer is that of the text as it was written. Literals whose value would not do as
-//! a parameter (a string that is no number beside a number, an integer out of range) send the text
-//! the ordinary way, which also reports errors of such values with their positions.
+//! Invariant: the answer is that of the text as it was written. Literals whose value does not fit
+//! the parameter (a string with a word such as `now`, an integer out of range) send the text the
+//! ordinary way, which also reports errors of such values with their positions.
 
 mod places;
 mod shape;
@@ -185,8 +185,8 @@ pub(crate) fn suits(literal: &LiteralValue, field: &FieldRef) -> bool {
     }
 }
 
-/// The value of a parameter that stands for a literal that [suits](suits) it. `None` if the value is
-/// an error there, or may be.
+/// The value of a parameter that stands for a literal that [suits](suits) it. `None` if the value
+/// is an error there, or may be.
 pub(crate) fn value(shape: &Shape, parameter: &Parameter, field: &FieldRef) -> Option<ScalarValue> {
     match &shape.literals[parameter.literal].value {
         LiteralValue::Integer(integer) if parameter.is_negated => {

@@ -10,7 +10,7 @@ mod generic;
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use self::candidates::{Candidate, chosen};
+use self::candidates::{Candidate, are_several, chosen};
 use super::pg_catalog::types::{BASE, BaseType};
 
 /// An operator a line: name, left type, right type, result.
@@ -138,6 +138,20 @@ pub(crate) fn function(name: &str, given: &[i64]) -> Option<Overload> {
         Some(exact) => exact.with_types(given),
         None => chosen(candidates.iter().collect(), given)?.with_types(given),
     }
+}
+
+/// True if several binary operators are as good for operands of these types.
+pub(crate) fn is_ambiguous_operator(name: &str, left: i64, right: i64) -> bool {
+    let all = OPERATORS_BY_NAME.get(name).map_or(&[][..], Vec::as_slice);
+    operator(name, left, right).is_none() && are_several(all, &[left, right])
+}
+
+/// True if several functions are as good for arguments of these types.
+pub(crate) fn is_ambiguous_function(name: &str, given: &[i64]) -> bool {
+    let all = FUNCTIONS_BY_NAME.get(name).map_or(&[][..], Vec::as_slice);
+    let all: Vec<Candidate> =
+        all.iter().filter_map(|function| function.called_with(given.len())).collect();
+    function(name, given).is_none() && are_several(&all, given)
 }
 
 /// The kind of the functions of a name; `None` if there is none with parameters.

@@ -1,11 +1,14 @@
 //! Point statements beside the same statements written out, which are planned: the same tags, rows
 //! and errors.
 
+use arrow::array::AsArray;
+use arrow::datatypes::Int32Type;
 use datafusion::common::ScalarValue;
 use futures::TryStreamExt;
 use thalweg_types::{DataType, Result};
 
-use crate::{Database, Session};
+use super::Point;
+use crate::{Database, Outcome, Route, Session, Tag};
 
 const SETUP: [&str; 2] = [
     "CREATE TABLE t (id int PRIMARY KEY, n smallint CHECK (n <> 13), big bigint UNIQUE, s text)",
@@ -31,7 +34,7 @@ async fn told_plainly(session: &mut Session, sql: &str) -> String {
     }
 }
 
-async fn show(outcome: crate::Outcome) -> Result<String> {
+async fn show(outcome: Outcome) -> Result<String> {
     let mut shown = outcome.tag.to_string();
     if let Some(rows) = outcome.rows {
         for batch in rows.try_collect::<Vec<_>>().await? {
@@ -111,6 +114,63 @@ async fn keys_may_come_in_a_narrower_type() {
     }
     let wider = ours.prepare("SELECT s FROM t WHERE id = $1", &[Some(DataType::Int8)]).await;
     assert!(wider.unwrap().point().is_none());
+}
+
+/// The values of a column of integers.
+async fn integers(outcome: Outcome) -> Vec<i32> {
+    let batches: Vec<_> = outcome.rows.unwrap().try_collect().await.unwrap();
+    let columns = batches.iter().map(|batch| batch.column(0).as_primitive::<Int32Type>());
+    columns.flat_map(|column| column.values().to_vec()).collect()
+}
+
+/// A value of a numeric parameter.
+fn numeric(value: i128, scale: i8) -> [ScalarValue; 1] {
+    [ScalarValue::Decimal128(Some(value), 38, scale)]
+}
+
+#[tokio::test]
+async fn numeric_keys_may_have_other_digits() {
+    let database = Database::in_memory().unwrap();
+    let mut session = database.session();
+    for sql in [
+        "CREATE TABLE k (p numeric(12,3) PRIMARY KEY, v integer)",
+        "CREATE INDEX ON k (p)",
+        "INSERT INTO k VALUES (1.5, 1), (-2.125, 2), (7, 3)",
+    ] {
+        session.execute(sql).await.unwrap();
+    }
+    let look = session.prepare("SELECT v FROM k WHERE p = $1", &[]).await.unwrap();
+    let range = session.prepare("SELECT v FROM k WHERE p >= $1 AND p < 8", &[]).await.unwrap();
+    let range_to = session.prepare("SELECT v FROM k WHERE p < $1 ORDER BY p", &[]).await.unwrap();
+    let update = session.prepare("UPDATE k SET v = v WHERE p = $1", &[]).await.unwrap();
+    assert!(look.point().is_some() && range_to.point().is_some_and(Point::is_range));
+    assert!(range.point().is_none(), "a constant beside a numeric is planned");
+    for (value, scale, found) in [
+        (15, 1, &[1][..]),
+        (15_000_000_000_000, 13, &[1]),
+        (-2_125, 3, &[2]),
+        (7, 0, &[3]),
+        (70, 1, &[3]),
+        // Not exactly a value of the column.
+        (15_001, 4, &[]),
+        (10_i128.pow(30), 0, &[]),
+        (0, 38, &[]),
+    ] {
+        let outcome = session.execute_prepared(&look, &numeric(value, scale)).await.unwrap();
+        assert_eq!(session.route(), Some(Route::Point), "{value}, {scale}");
+        assert_eq!(integers(outcome).await, found, "{value}, {scale}");
+    }
+    for (value, scale, found, route) in [
+        (15, 1, &[2][..], Route::IndexRange),
+        (1_500, 3, &[2], Route::IndexRange),
+        (15_001, 4, &[2, 1], Route::CachedPlan),
+    ] {
+        let outcome = session.execute_prepared(&range_to, &numeric(value, scale)).await.unwrap();
+        assert_eq!(session.route(), Some(route), "{value}, {scale}");
+        assert_eq!(integers(outcome).await, found, "{value}, {scale}");
+    }
+    let outcome = session.execute_prepared(&update, &numeric(15, 1)).await.unwrap();
+    assert_eq!((session.route(), outcome.tag), (Some(Route::Point), Tag::Update(1)));
 }
 
 #[tokio::test]

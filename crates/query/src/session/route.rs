@@ -238,6 +238,10 @@ impl Session {
             outcome.notices = notices;
         }
         outcome.style = self.settings.style().cloned();
+        if !outcome.notices.is_empty() {
+            let least = self.settings.get("client_min_messages").unwrap_or_default();
+            outcome.notices.retain(|notice| notice.is_sent(&least));
+        }
         if !route.has_rows_to_come() {
             return outcome;
         }
@@ -315,6 +319,21 @@ mod tests {
         // A statement that fails leaves the route of the last one.
         assert!(session.execute("SELECT x FROM t").await.is_err());
         assert_eq!(session.route(), Some(Route::SessionCommand));
+    }
+
+    #[tokio::test]
+    async fn clients_get_the_messages_that_they_ask_for() {
+        let mut session = database().await.session();
+        for (least, remarks, warnings) in
+            [("debug1", 1, 1), ("log", 1, 1), ("notice", 1, 1), ("warning", 0, 1), ("error", 0, 0)]
+        {
+            let set = format!("SET client_min_messages = {least}");
+            session.execute(&set).await.unwrap();
+            let remark = session.execute("DROP TABLE IF EXISTS missing").await.unwrap();
+            assert_eq!(remark.notices.len(), remarks, "{least}");
+            let warning = session.execute("COMMIT").await.unwrap();
+            assert_eq!(warning.notices.len(), warnings, "{least}");
+        }
     }
 
     #[tokio::test]

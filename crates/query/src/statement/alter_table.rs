@@ -125,7 +125,13 @@ async fn apply(
         AlterTableOperation::RenameTable { table_name } => {
             let (RenameTableNameKind::To(name) | RenameTableNameKind::As(name)) = table_name;
             execution.names.rights().on_namespace(&schema.namespace, Privilege::Create)?;
-            schema.name = QualifiedName::of(name)?.name;
+            let name = QualifiedName::of(name)?.name;
+            // The catalog finds the names of other relations.
+            if name == schema.name {
+                let message = format!("relation \"{name}\" already exists");
+                return Err(Error::new(SqlState::DUPLICATE_TABLE, message));
+            }
+            schema.name = name;
         }
         AlterTableOperation::AlterColumn { column_name, op } => {
             let position = target.position(&folded(column_name))?;
@@ -192,7 +198,7 @@ async fn add_column(
             ColumnOption::PrimaryKey(_) => add_primary_key(&mut schema, given, &[name])?,
             ColumnOption::Unique(_) => add_unique(&mut schema, given, &[name])?,
             ColumnOption::Check(check) => {
-                add_check(&mut schema, execution, given, Some(&name), &check.expr)?;
+                add_check(&mut schema, execution, given, &check.expr)?;
             }
             ColumnOption::ForeignKey(key) => {
                 add_foreign_key(&mut schema, execution, given, Some(&name), key)?;
@@ -490,7 +496,7 @@ async fn add_constraint(
         }
         TableConstraint::Check(check) => {
             let name = check.name.as_ref().map(folded);
-            add_check(&mut schema, execution, name, None, &check.expr)?;
+            add_check(&mut schema, execution, name, &check.expr)?;
         }
         TableConstraint::ForeignKey(key) => {
             let given = key.name.as_ref().map(folded);

@@ -19,7 +19,7 @@ use datafusion::sql::sqlparser::ast::{
     UpdateTableFromKind,
 };
 use thalweg_dialect::walk;
-use thalweg_types::{DataType, Error, Result};
+use thalweg_types::{DataType, Error, Result, SqlState};
 use thalweg_values::system_types::SystemType;
 use thalweg_values::types::{NUMERIC_DEFAULT, arrow_field, from_field};
 
@@ -103,17 +103,33 @@ async fn infer(execution: &Execution<'_>, tree: &Tree, types: &mut [Option<Field
     let _ = walk::visit(statement, &mut SyntacticTypes { types });
     let questions = questions(execution, statement, types)?;
     let state = inferring(&execution.state)?;
+    let mut ambiguous = Vec::new();
     for _ in 0..ROUNDS_MAX {
         let known = types.iter().flatten().count();
+        ambiguous.clear();
         for question in &questions {
-            infer_from(&state, question, types).await?;
+            match question {
+                Question::Query(query) => {
+                    ambiguous.extend(infer_from(&state, query, types).await?);
+                }
+                Question::Stored(values) => {
+                    values
+                        .iter()
+                        .for_each(|(value, field)| note(types, value, || Some(field.clone())));
+                }
+            }
         }
         let found = types.iter().flatten().count();
         if found == types.len() || found == known {
             break;
         }
     }
-    Ok(())
+    let is_open = |number: &usize| types.get(number - 1).is_some_and(Option::is_none);
+    match ambiguous.into_iter().find(|(numbers, _)| numbers.iter().any(is_open)) {
+        None => Ok(()),
+        Some((_, message)) => Err(Error::new(SqlState::AMBIGUOUS_FUNCTION, message)
+            .with_hint("You might need to add explicit type casts.")),
+    }
 }
 
 /// The state that plans queries in which [`parameter_type`] stands for operators.
@@ -126,14 +142,16 @@ fn inferring(state: &SessionState) -> Result<SessionState> {
     Ok(state)
 }
 
-/// Records the types of parameters that a query determines.
+/// Records the types of parameters that a query determines. Returns the parameters of operators and
+/// functions that are not unique, with messages about them.
 async fn infer_from(
     state: &SessionState,
     question: &Query,
     types: &mut [Option<Field>],
-) -> Result<()> {
+) -> Result<Vec<(Vec<usize>, String)>> {
+    let mut ambiguous = Vec::new();
     if types.iter().all(Option::is_some) {
-        return Ok(());
+        return Ok(ambiguous);
     }
     let mut question = question.clone();
     bind_in(&mut question, &nulls(types)?);
@@ -158,7 +176,9 @@ async fn infer_from(
         };
         let mut found = Vec::new();
         let visited = ctes::visit_materialized(&planned.plan, &mut |plan| {
-            found.extend(parameter_type::parameters_of(plan));
+            let by_operators = parameter_type::parameters_of(plan);
+            ambiguous.extend(by_operators.ambiguous);
+            found.extend(by_operators.typed);
             found.extend(parameters_of(plan));
         });
         debug_assert!(visited.is_ok(), "the visit itself never fails");
@@ -168,7 +188,7 @@ async fn infer_from(
             }
         }
     }
-    Ok(())
+    Ok(ambiguous)
 }
 
 /// The query with texts for its parameters.
@@ -223,13 +243,27 @@ fn of_parameter(field: &Field) -> Option<Field> {
     from_field(field).ok().map(|data_type| field_of(&data_type))
 }
 
-/// The queries that contain a statement's expressions. Parameters that are stored into a column
-/// unchanged get its type on the way.
+/// A part of a statement that determines types of parameters.
+enum Question {
+    /// A query that contains expressions of the statement.
+    Query(Box<Query>),
+    /// Values, and the columns into which they are stored.
+    Stored(Vec<(Expr, Field)>),
+}
+
+impl Question {
+    fn of(query: Query) -> Question {
+        Question::Query(Box::new(query))
+    }
+}
+
+/// The parts of a statement, in the order in which PostgreSQL reads them. Parameters that an insert
+/// stores into a column unchanged get its type on the way.
 fn questions(
     execution: &Execution<'_>,
     statement: &Statement,
     types: &mut [Option<Field>],
-) -> Result<Vec<Query>> {
+) -> Result<Vec<Question>> {
     match statement {
         Statement::Query(query) => {
             let mut found = Vec::new();
@@ -244,22 +278,24 @@ fn questions(
                 SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) => {
                     found.extend(questions(execution, inner, types)?);
                 }
-                _ => found.push(query.as_ref().clone()),
+                _ => found.push(Question::of(query.as_ref().clone())),
             }
             Ok(found)
         }
         Statement::Insert(insert) => of_insert(execution, insert, types),
-        Statement::Update(update) => of_update(execution, update, types),
+        Statement::Update(update) => of_update(execution, update),
         Statement::Delete(delete) => {
             let table = target_table(delete)?;
             let mut from = vec![table.clone()];
             from.extend(delete.using.iter().flatten().cloned());
             let mut items = vec![one()?];
             items.extend(delete.returning.iter().flatten().cloned());
-            Ok(vec![ast_tools::select(items, from, delete.selection.clone())])
+            Ok(vec![Question::of(ast_tools::select(items, from, delete.selection.clone()))])
         }
         Statement::Explain { statement, .. } => questions(execution, statement, types),
-        Statement::CreateTable(table) => Ok(table.query.as_deref().cloned().into_iter().collect()),
+        Statement::CreateTable(table) => {
+            Ok(table.query.as_deref().cloned().map(Question::of).into_iter().collect())
+        }
         _ => Ok(Vec::new()),
     }
 }
@@ -272,7 +308,7 @@ fn of_insert(
     execution: &Execution<'_>,
     insert: &Insert,
     types: &mut [Option<Field>],
-) -> Result<Vec<Query>> {
+) -> Result<Vec<Question>> {
     let TableObject::TableName(name) = &insert.table else { return Ok(Vec::new()) };
     let target = Target::find(&execution.names.catalog(), name)?;
     let columns = &target.schema().columns;
@@ -310,20 +346,22 @@ fn of_insert(
             }
             _ => {}
         }
-        found.push(source);
+        found.push(Question::of(source));
     }
     if let Some(OnInsert::OnConflict(on)) = &insert.on
         && let OnConflictAction::DoUpdate(update) = &on.action
     {
-        note_assignments(&target, &update.assignments, types);
+        for (value, field) in stored(&target, &update.assignments) {
+            note(types, &value, || Some(field));
+        }
         let tables = ["excluded"].map(Ident::new).into_iter().chain([alias_of(insert, &target)]);
         let tables = tables.map(|alias| of_target(&target, alias)).collect();
         let items = assigned(&update.assignments)?;
-        found.push(ast_tools::select(items, tables, update.selection.clone()));
+        found.push(Question::of(ast_tools::select(items, tables, update.selection.clone())));
     }
     if let Some(items) = &insert.returning {
         let table = of_target(&target, alias_of(insert, &target));
-        found.push(ast_tools::select(items.clone(), vec![table], None));
+        found.push(Question::of(ast_tools::select(items.clone(), vec![table], None)));
     }
     Ok(found)
 }
@@ -353,40 +391,44 @@ fn assigned(assignments: &[Assignment]) -> Result<Vec<SelectItem>> {
     Ok(items)
 }
 
-fn of_update(
-    execution: &Execution<'_>,
-    update: &Update,
-    types: &mut [Option<Field>],
-) -> Result<Vec<Query>> {
+fn of_update(execution: &Execution<'_>, update: &Update) -> Result<Vec<Question>> {
     let (target, _) = target_of(&execution.names.catalog(), &update.table)?;
-    note_assignments(&target, &update.assignments, types);
     let mut from: Vec<TableWithJoins> = vec![update.table.clone()];
     if let Some(UpdateTableFromKind::AfterSet(tables) | UpdateTableFromKind::BeforeSet(tables)) =
         &update.from
     {
         from.extend(tables.iter().cloned());
     }
-    let mut items = assigned(&update.assignments)?;
+    let mut items = vec![one()?];
     items.extend(update.returning.iter().flatten().cloned());
-    Ok(vec![ast_tools::select(items, from, update.selection.clone())])
+    Ok(vec![
+        Question::of(ast_tools::select(items, from.clone(), update.selection.clone())),
+        Question::Stored(stored(&target, &update.assignments)),
+        Question::of(ast_tools::select(assigned(&update.assignments)?, from, None)),
+    ])
 }
 
-fn note_assignments(target: &Target, assignments: &[Assignment], types: &mut [Option<Field>]) {
-    let type_of = |name: &ObjectName| {
+/// The values of assignments, with the columns into which they are stored.
+fn stored(target: &Target, assignments: &[Assignment]) -> Vec<(Expr, Field)> {
+    let column = |name: &ObjectName| {
         let position = target.position(&folded(name.0.last()?.as_ident()?)).ok()?;
         Some(field_of(&target.schema().columns[position].data_type))
     };
+    let mut stored = Vec::new();
     for assignment in assignments {
-        match (&assignment.target, &assignment.value) {
-            (AssignmentTarget::ColumnName(name), value) => note(types, value, || type_of(name)),
-            (AssignmentTarget::Tuple(names), Expr::Tuple(values)) => {
-                for (name, value) in names.iter().zip(values) {
-                    note(types, value, || type_of(name));
-                }
+        let (names, values) = match (&assignment.target, &assignment.value) {
+            (AssignmentTarget::ColumnName(name), value) => {
+                (std::slice::from_ref(name), std::slice::from_ref(value))
             }
-            _ => {}
-        }
+            (AssignmentTarget::Tuple(names), Expr::Tuple(values)) => {
+                (names.as_slice(), values.as_slice())
+            }
+            _ => continue,
+        };
+        let typed = names.iter().zip(values);
+        stored.extend(typed.filter_map(|(name, value)| Some((value.clone(), column(name)?))));
     }
+    stored
 }
 
 /// The columns of a statement's result.

@@ -55,6 +55,11 @@ pub(super) fn chosen<'a>(all: Vec<&'a Candidate>, given: &[i64]) -> Option<&'a C
     }
 }
 
+/// True if several overloads take such arguments.
+pub(super) fn are_several(all: &[Candidate], given: &[i64]) -> bool {
+    all.iter().filter(|candidate| accepts(&candidate.arguments, given)).nth(1).is_some()
+}
+
 /// The candidates with the most arguments that count.
 fn best(left: Vec<&Candidate>, counts: impl Fn(usize, i64) -> bool) -> Vec<&Candidate> {
     let most = left.iter().map(|candidate| candidate.count(&counts)).max();

@@ -1,5 +1,7 @@
 //! Turns a `CREATE TABLE` statement into a table schema.
 
+use std::collections::BTreeSet;
+
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::ExprSchemable;
@@ -32,7 +34,7 @@ pub(in crate::statement) struct Definition {
     numberings: Vec<(ColumnId, Numbering)>,
     primary_key: Option<(Option<String>, Vec<String>)>,
     unique: Vec<(Option<String>, Vec<String>)>,
-    checks: Vec<(Option<String>, Option<String>, Expr)>,
+    checks: Vec<(Option<String>, Expr)>,
     /// Foreign keys with their names, and the column of each that was written with a column.
     foreign_keys: Vec<(Option<String>, Option<String>, ForeignKeyConstraint)>,
     shard_key: Option<String>,
@@ -115,7 +117,7 @@ impl Definition {
                 ColumnOption::PrimaryKey(_) => self.set_primary(given, vec![name.clone()])?,
                 ColumnOption::Unique(_) => self.unique.push((given, vec![name.clone()])),
                 ColumnOption::Check(check) => {
-                    self.checks.push((given, Some(name.clone()), check.expr.as_ref().clone()));
+                    self.checks.push((given, check.expr.as_ref().clone()));
                 }
                 ColumnOption::ForeignKey(key) => {
                     self.foreign_keys.push((given, Some(name.clone()), key.clone()));
@@ -137,7 +139,7 @@ impl Definition {
             }
             TableConstraint::Check(check) => {
                 let name = check.name.as_ref().map(folded);
-                self.checks.push((name, None, check.expr.as_ref().clone()));
+                self.checks.push((name, check.expr.as_ref().clone()));
                 Ok(())
             }
             TableConstraint::ForeignKey(key) => {
@@ -178,8 +180,8 @@ impl Definition {
         };
         check_names(&schema)?;
         // PostgreSQL names checks before keys, so that a check may have the usual name of a key.
-        for (given, column, expression) in self.checks {
-            add_check(&mut schema, execution, given, column.as_deref(), &expression)?;
+        for (given, expression) in self.checks {
+            add_check(&mut schema, execution, given, &expression)?;
         }
         if let Some((given, columns)) = self.primary_key {
             add_primary_key(&mut schema, given, &columns)?;
@@ -316,19 +318,12 @@ pub(in crate::statement) fn add_check(
     schema: &mut TableSchema,
     execution: &Execution<'_>,
     given: Option<String>,
-    column: Option<&str>,
     expression: &Expr,
 ) -> Result<()> {
-    let base = match column {
-        Some(column) => format!("{}_{column}_check", schema.name),
-        None => format!("{}_check", schema.name),
-    };
     let taken = |name: &str| schema.has_constraint(name);
-    let name = match given {
-        Some(name) if taken(&name) => return Err(constraint_exists(&name, &schema.name)),
-        Some(name) => name,
-        None => free_name(base, taken),
-    };
+    if let Some(name) = given.as_ref().filter(|name| taken(name)) {
+        return Err(constraint_exists(name, &schema.name));
+    }
     if schema.columns.iter().any(|column| column.data_type == DataType::Timestamptz) {
         stored_moments::check_definition(expression)?;
     }
@@ -346,6 +341,14 @@ pub(in crate::statement) fn add_check(
         return Err(Error::new(SqlState::DATATYPE_MISMATCH, message));
     }
     compile(&execution.state, &text, &whole)?;
+    // A check of one column is named after it, wherever it is written.
+    let columns: BTreeSet<&str> =
+        logical.column_refs().into_iter().map(|column| column.name.as_str()).collect();
+    let base = match columns.first().filter(|_| columns.len() == 1) {
+        Some(column) => format!("{}_{column}_check", schema.name),
+        None => format!("{}_check", schema.name),
+    };
+    let name = given.unwrap_or_else(|| free_name(base, taken));
     schema.checks.push(Check { name, expression: text });
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CaseWhen, CeilFloorKind, DateTimeField, Expr, Function, FunctionArg,
     FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName, Query, Select,
-    SelectItem, SetExpr, TableFactor, TrimWhereField, Value, VisitorMut,
+    SelectItem, SetExpr, TableFactor, TrimWhereField, UnaryOperator, Value, VisitorMut,
 };
 
 use super::parameter_type::{self, Rule};
@@ -92,7 +92,8 @@ fn asked(expr: &Expr) -> Option<Expr> {
     }
 }
 
-/// Functions that SQL gives a syntax of their own.
+/// Functions that SQL gives a syntax of their own, and operators of one operand that have the types
+/// of functions.
 fn asked_syntax(expr: &Expr) -> Option<Expr> {
     let function = |name: &str, values: &[&Expr]| call(Rule::Function, name, values);
     match expr {
@@ -119,6 +120,14 @@ fn asked_syntax(expr: &Expr) -> Option<Expr> {
                 std::iter::once(expr.as_ref()).chain(trim_what.as_deref()).collect();
             function(name, &values)
         }
+        Expr::UnaryOp { op: UnaryOperator::Plus | UnaryOperator::PGAbs, expr } => {
+            function("abs", &[expr])
+        }
+        Expr::UnaryOp { op: op @ (UnaryOperator::Minus | UnaryOperator::BitwiseNot), expr } => {
+            call(Rule::Operator, &op.to_string(), &[expr])
+        }
+        Expr::UnaryOp { op: UnaryOperator::PGSquareRoot, expr } => function("sqrt", &[expr]),
+        Expr::UnaryOp { op: UnaryOperator::PGCubeRoot, expr } => function("cbrt", &[expr]),
         Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(DateTimeField::NoDateTime) } => {
             function("ceil", &[expr])
         }

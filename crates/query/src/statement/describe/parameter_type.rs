@@ -13,18 +13,21 @@ use datafusion::common::{DFSchema, Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr as PlanExpr, ExprSchemable, LogicalPlan, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr as PlanExpr, ExprSchemable, LogicalPlan,
+    Operator as PlanOperator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value,
 };
 use thalweg_formats::postgres::field_of_oid;
 use thalweg_values::system_types::type_oid;
+use thalweg_values::types::display_name;
 
 use super::super::ast_tools;
 use crate::catalog::overloads::{
-    Overload, UNKNOWN, array_of, common_type, function, item_of, operator,
+    Overload, UNKNOWN, array_of, common_type, function, is_ambiguous_function,
+    is_ambiguous_operator, item_of, operator,
 };
 use crate::parameters::{number, placeholder};
 
@@ -138,9 +141,17 @@ fn number_of(expr: &Expr) -> Option<usize> {
     }
 }
 
-/// The types of the parameters in a plan, in the order of its nodes.
-pub(super) fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, Field)> {
-    let mut found = Vec::new();
+/// The parameters that a plan determines, in the order of its nodes.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) typed: Vec<(usize, Field)>,
+    /// Parameters of operators and functions that are not unique, and the messages about them.
+    pub(super) ambiguous: Vec<(Vec<usize>, String)>,
+}
+
+/// The types of the parameters in a plan.
+pub(super) fn parameters_of(plan: &LogicalPlan) -> Found {
+    let mut found = Found::default();
     let visited = plan.apply_with_subqueries(|plan| {
         let schema = merge_schema(&plan.inputs());
         plan.apply_expressions(|expr| {
@@ -148,10 +159,15 @@ pub(super) fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, Field)> {
                 if let PlanExpr::ScalarFunction(ScalarFunction { func, args }) = expr
                     && func.inner().is::<ParameterType>()
                 {
-                    let fields = args.iter().map(|arg| field_of_operand(arg, &schema));
-                    let literals: Vec<Option<&ScalarValue>> = args.iter().map(literal).collect();
-                    if let Some(fields) = fields.collect::<Option<Vec<_>>>() {
-                        found.extend(inferred(&fields, &literals).unwrap_or_default().0);
+                    let (leading, operands) = args.split_at(LEADING.min(args.len()));
+                    let types = operands.iter().map(|operand| type_of_operand(operand, &schema));
+                    let leading: Vec<Option<&str>> = leading.iter().map(text).collect();
+                    let types = types.collect::<Option<Vec<_>>>();
+                    if let Some(call) = types.and_then(|types| Call::of(&leading, types)) {
+                        match call.inferred() {
+                            Some((typed, _)) => found.typed.extend(typed),
+                            None => found.ambiguous.extend(call.ambiguity()),
+                        }
                     }
                 }
                 Ok(TreeNodeRecursion::Continue)
@@ -160,6 +176,25 @@ pub(super) fn parameters_of(plan: &LogicalPlan) -> Vec<(usize, Field)> {
     });
     debug_assert!(visited.is_ok(), "the visit itself never fails");
     found
+}
+
+/// The type of an operand as PostgreSQL has it.
+fn type_of_operand(expr: &PlanExpr, schema: &DFSchema) -> Option<i64> {
+    match expr {
+        PlanExpr::Alias(alias) => type_of_operand(&alias.expr, schema),
+        // DataFusion takes bytes beside a literal in quotes for a text.
+        PlanExpr::BinaryExpr(BinaryExpr { left, op: PlanOperator::StringConcat, right }) => {
+            let (left, right) = (type_of_operand(left, schema)?, type_of_operand(right, schema)?);
+            Some(operator("||", left, right)?.result)
+        }
+        // DataFusion drops the metadata of the items.
+        PlanExpr::AggregateFunction(call) if call.func.name() == "array_agg" => {
+            let item = type_of_operand(call.params.args.first()?, schema)?;
+            // The items of arrays of arrays have one type with those of the arrays.
+            Some(if item_of(item).is_some() { item } else { array_of(item)? })
+        }
+        expr => Some(type_of(field_of_operand(expr, schema)?.as_ref(), literal(expr))),
+    }
 }
 
 /// The field of an operand. DataFusion drops the metadata of subqueries, and gives casts that of
@@ -181,23 +216,68 @@ fn literal(expr: &PlanExpr) -> Option<&ScalarValue> {
     }
 }
 
-type Inferred = (Vec<(usize, Field)>, Option<Field>);
+fn text(expr: &PlanExpr) -> Option<&str> {
+    literal(expr).and_then(text_of)
+}
 
-/// The types of the parameters, and that of the result.
-fn inferred(fields: &[FieldRef], literals: &[Option<&ScalarValue>]) -> Option<Inferred> {
-    let text = |at: usize| literals.get(at).copied().flatten()?.try_as_str().flatten();
-    let (rule, name) = (Rule::from_text(text(0)?)?, text(1)?);
-    let mut known = (LEADING..fields.len()).map(|at| type_of(&fields[at], literals[at]));
-    let (mut numbers, mut given) = (Vec::new(), Vec::new());
-    for number in text(2)?.split(' ') {
-        let number: usize = number.parse().ok()?;
-        given.push(if number == 0 { known.next()? } else { UNKNOWN });
-        numbers.push(number);
+fn text_of(value: &ScalarValue) -> Option<&str> {
+    value.try_as_str().flatten()
+}
+
+/// A call in place of an operator or a function.
+struct Call<'c> {
+    rule: Rule,
+    name: &'c str,
+    /// The parameters among the operands; 0 for other operands.
+    numbers: Vec<usize>,
+    /// The types of the operands.
+    given: Vec<i64>,
+}
+
+impl<'c> Call<'c> {
+    /// The leading arguments are texts, the types those of operands that are no parameters.
+    fn of(leading: &[Option<&'c str>], known: Vec<i64>) -> Option<Call<'c>> {
+        let &[Some(rule), Some(name), Some(numbered)] = leading else { return None };
+        let rule = Rule::from_text(rule)?;
+        let mut known = known.into_iter();
+        let (mut numbers, mut given) = (Vec::new(), Vec::new());
+        for number in numbered.split(' ') {
+            let number: usize = number.parse().ok()?;
+            given.push(if number == 0 { known.next()? } else { UNKNOWN });
+            numbers.push(number);
+        }
+        Some(Call { rule, name, numbers, given })
     }
-    let found = rule.applied(name, &given)?;
-    let typed = numbers.iter().zip(&found.arguments).filter(|(number, _)| **number != 0);
-    let typed = typed.filter_map(|(number, oid)| Some((*number, field_of(*oid)?))).collect();
-    Some((typed, field_of(found.result)))
+
+    /// The types of the parameters, and that of the result.
+    fn inferred(&self) -> Option<(Vec<(usize, Field)>, Option<Field>)> {
+        let found = self.rule.applied(self.name, &self.given)?;
+        let typed = self.numbers.iter().zip(&found.arguments).filter(|(number, _)| **number != 0);
+        let typed = typed.filter_map(|(number, oid)| Some((*number, field_of(*oid)?))).collect();
+        Some((typed, field_of(found.result)))
+    }
+
+    /// The parameters whose types stay open, and PostgreSQL's message, if several operators or
+    /// functions are as good.
+    fn ambiguity(&self) -> Option<(Vec<usize>, String)> {
+        let shown =
+            |oid: &i64| field_of(*oid).map_or_else(|| "unknown".to_owned(), |it| display_name(&it));
+        let (name, types) = (self.name, self.given.iter().map(shown).collect::<Vec<_>>());
+        let message = match (self.rule, types.as_slice()) {
+            (Operator, [operand]) => format!("operator is not unique: {name} {operand}"),
+            (Operator | First, [left, right])
+                if is_ambiguous_operator(name, self.given[0], self.given[1]) =>
+            {
+                format!("operator is not unique: {left} {name} {right}")
+            }
+            (Function | Argument(_), types) if is_ambiguous_function(name, &self.given) => {
+                format!("function {name}({}) is not unique", types.join(", "))
+            }
+            _ => return None,
+        };
+        let numbers = self.numbers.iter().copied().filter(|number| *number != 0).collect();
+        Some((numbers, message))
+    }
 }
 
 /// The type of an operand. A literal in quotes has none, and neither has NULL.
@@ -238,7 +318,11 @@ impl ScalarUDFImpl for ParameterType {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let found = inferred(args.arg_fields, args.scalar_arguments);
+        let leading: Vec<Option<&str>> =
+            args.scalar_arguments.iter().take(LEADING).map(|it| it.and_then(text_of)).collect();
+        let operands = args.arg_fields.iter().zip(args.scalar_arguments).skip(LEADING);
+        let types = operands.map(|(field, literal)| type_of(field, *literal)).collect();
+        let found = Call::of(&leading, types).and_then(|call| call.inferred());
         let result = found.and_then(|found| found.1);
         let field = result.unwrap_or_else(|| Field::new("", DataType::Utf8View, true));
         Ok(Arc::new(field.with_name(NAME).with_nullable(true)))

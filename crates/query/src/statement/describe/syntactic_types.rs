@@ -36,6 +36,19 @@ impl SyntacticTypes<'_> {
                 }
             }
         }
+        if name == "make_interval" {
+            self.interval_parts(arguments);
+        }
+    }
+
+    /// The named arguments of `make_interval(days => $1)`.
+    fn interval_parts(&mut self, arguments: &[FunctionArg]) {
+        for argument in arguments {
+            if let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument {
+                let is_float = folded(name) == "secs";
+                self.is(value, if is_float { &DataType::Float8 } else { &DataType::Int4 });
+            }
+        }
     }
 
     fn subscript(&mut self, access: &AccessExpr) {
