@@ -97,7 +97,7 @@ pub(crate) struct Shared {
     pub(crate) requests: Arc<Inlet<Request>>,
     pub(crate) log_bytes: Arc<AtomicU64>,
     pub(crate) segments: Arc<LogSegments>,
-    /// The last group that is durable.
+    /// The last group that is durable. Recovery makes durable what it finds.
     pub(crate) durable_lsn: Arc<AtomicU64>,
     pub(crate) checkpoint_due: AtomicU64,
     pub(crate) checkpoints: CheckpointRuns,
@@ -187,10 +187,8 @@ impl Engine {
         checkpoints: CheckpointRuns,
         restored: Restored,
     ) -> (Engine, Stages) {
-        let (requests, request_inbox) = inlet();
-        let (disk_inlet, disk_inbox) = inlet();
+        let ((requests, request_inbox), (disk_inlet, disk_inbox)) = (inlet(), inlet());
         let (chores, chore_inbox) = channel();
-        let counters: Arc<Counters> = Arc::default();
         let (writers, states) = halves(restored.tables, restored.lsn);
         let catalog = Arc::clone(&restored.catalog);
         let (table_id, role_id) = (catalog.next_table_id(), catalog.roles().next_id().0);
@@ -198,12 +196,11 @@ impl Engine {
         let shared = Arc::new(Shared {
             publisher: Arc::new(publisher),
             staging: Arc::default(),
-            counters: Arc::clone(&counters),
+            counters: Arc::default(),
             row_lock_terms: AtomicUsize::new(0),
             requests,
             log_bytes: Arc::default(),
             segments: Arc::default(),
-            // Recovery has made durable what it found.
             durable_lsn: Arc::new(AtomicU64::new(restored.lsn.0)),
             checkpoint_due: AtomicU64::new(options.checkpoint_bytes),
             checkpoints,
@@ -224,7 +221,7 @@ impl Engine {
             threads: Threads(shared.options.threads),
             memory: shared.options.memory.clone(),
             stopped: None,
-            counters,
+            counters: Arc::clone(&shared.counters),
             row_locks: RowLocks::default(),
             parked: Vec::new(),
             references: RecentReferences::default(),

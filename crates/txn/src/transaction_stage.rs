@@ -489,8 +489,8 @@ impl TransactionStage {
         self.send(DiskCommand::Resume);
     }
 
-    /// Undoes all groups that the log refused, reports the error to their writers, and processes the
-    /// requests that arrived meanwhile.
+    /// Undoes all groups that the log refused, reports the error to their writers, and processes
+    /// the requests that arrived meanwhile.
     fn finish_roll_back(&mut self, groups: Vec<PendingGroup>) -> ControlFlow<()> {
         let roll_back = self.roll_back.take().expect("groups come back once for each roll-back");
         let RollBack { error, permanent, deferred } = roll_back;

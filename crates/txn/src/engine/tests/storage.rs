@@ -64,7 +64,8 @@ impl Bench {
     fn look_around_after(&mut self, time: Duration) {
         self.clock.advance(time);
         self.maintenance.look_around();
-        // A group without changes follows the requests through both stages. A failed log refuses it.
+        // A group without changes follows the requests through both stages. A failed log refuses
+        // it.
         let _ = self.engine.commit_and_wait(WriteSet::default(), Durability::None);
     }
 
