@@ -353,9 +353,8 @@ impl Session {
         self.setting_requests = SettingRequests::default();
     }
 
-    /// Carries out what functions of the last statement asked for, once its rows have all been
-    /// delivered: changes the settings that `set_config` named, and outside of a block sends the
-    /// messages of `pg_notify`.
+    /// Carries out what functions of the last statement asked for, once all its rows are delivered:
+    /// `set_config`, and outside of a block the messages of `pg_notify`.
     ///
     /// # Errors
     /// If a setting cannot have its value any more; the messages were sent.
