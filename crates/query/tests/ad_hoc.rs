@@ -12,7 +12,7 @@ const TABLE: &str = "(id integer PRIMARY KEY, s smallint, b bigint, r real, d do
      n numeric(10, 2), t text, v varchar(5), u uuid, f boolean, day date, at timestamp, \
      atz timestamptz, j jsonb, a integer[])";
 
-const ROWS: &str = "SELECT g, g, g * 1000000000, g, g * 0.5, g * 1.25, 't' || g, 'v' || g, \
+const ROWS: &str = "SELECT g, g, g * 1000000000::bigint, g, g * 0.5, g * 1.25, 't' || g, 'v' || g, \
      ('00000000-0000-0000-0000-00000000000' || g)::uuid, g % 2 = 0, date '2024-01-01' + g, \
      timestamp '2024-01-01 00:00:00' + g * interval '1 hour', \
      timestamptz '2024-01-01 00:00:00+00' + g * interval '1 hour', \

@@ -173,6 +173,12 @@ fn reset(
         let config_name = ResetConfig::ALL;
         return Ok(AlterRoleOperation::Reset { config_name, in_database });
     }
+    let of_words = [Keyword::TIME, Keyword::SESSION, Keyword::TRANSACTION];
+    if one_of(behind, &of_words).is_none() {
+        // DataFusion would take `a b` for `a.b`.
+        parser.parse_object_name(false).map_err(sql_error)?;
+        parser.expect_token(&Token::EOF).map_err(sql_error)?;
+    }
     let Tree::Reset(reset) = super::parse_other(tokens.to_vec())? else {
         return Err(unexpected(behind, "a setting"));
     };

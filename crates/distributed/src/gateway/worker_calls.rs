@@ -288,6 +288,8 @@ impl Shared {
             let Some(last) = newer.definitions.last() else { return Ok(()) };
             match &self.following {
                 Some(following) => following.follow_definitions(newer.definitions).await?,
+                // It was defined here while the worker was asked.
+                None if last.number <= self.last_definition() => {}
                 None => return Err(self.follows_another(worker_index, last.number, after)),
             }
         }

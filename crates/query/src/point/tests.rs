@@ -142,7 +142,7 @@ async fn numeric_keys_may_have_other_digits() {
     let look = session.prepare("SELECT v FROM k WHERE p = $1", &[]).await.unwrap();
     let range = session.prepare("SELECT v FROM k WHERE p >= $1 AND p < 8", &[]).await.unwrap();
     let range_to = session.prepare("SELECT v FROM k WHERE p < $1 ORDER BY p", &[]).await.unwrap();
-    let update = session.prepare("UPDATE k SET v = v WHERE p = $1", &[]).await.unwrap();
+    let update = session.prepare("UPDATE k SET v = 9 WHERE p = $1", &[]).await.unwrap();
     assert!(look.point().is_some() && range_to.point().is_some_and(Point::is_range));
     assert!(range.point().is_none(), "a constant beside a numeric is planned");
     for (value, scale, found) in [

@@ -129,11 +129,13 @@ impl Session {
 
 /// The literals of a text that may become parameters.
 fn parameters(sql: &str, shape: &Shape) -> Vec<Parameter> {
-    let parsed = parse(sql).unwrap_or_default();
+    // The blanks around it may be long.
+    let statement = &sql[shape.place.clone()];
+    let parsed = parse(statement).unwrap_or_default();
     let [parsed] = parsed.as_slice() else { return Vec::new() };
-    let mut positions = SourcePositions::new(sql);
+    let mut positions = SourcePositions::new(statement);
     let parameter = |Place { start, is_negated }| {
-        let offset = positions.offset(start);
+        let offset = shape.place.start + positions.offset(start);
         let literal = shape.literals.iter().position(|literal| literal.place.start == offset);
         literal.map(|literal| Parameter { literal, is_negated })
     };

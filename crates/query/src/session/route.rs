@@ -293,11 +293,14 @@ mod tests {
         let mut session = database().await.session();
         assert_eq!(session.route(), None);
         let query = "SELECT b FROM t WHERE b > 3 ORDER BY b";
+        let all = "SELECT b FROM t ORDER BY b";
         let aggregate = "SELECT sum(b) FROM t";
         for (sql, route) in [
             (query, Route::Planned),
-            (query, Route::Planned),
-            (query, Route::CachedPlan),
+            (query, Route::IndexRange),
+            (all, Route::Planned),
+            (all, Route::Planned),
+            (all, Route::CachedPlan),
             (aggregate, Route::Planned),
             (aggregate, Route::Planned),
             (aggregate, Route::DirectAggregate),
