@@ -127,7 +127,7 @@ async fn conditions_answer_as_if_they_were_alone() {
         let mut alone = session(&database, "alone", zone).await;
         for column in COLUMNS {
             for operator in ["=", "<>", "<", ">="] {
-                let texts = LITERALS.iter().cycle().take(2 * LITERALS.len()).map(|literal| {
+                let texts = LITERALS.iter().map(|literal| {
                     format!("SELECT id FROM t WHERE {column} {operator} {literal} ORDER BY id")
                 });
                 compare(&mut shared, &mut alone, texts).await;
@@ -179,8 +179,9 @@ async fn writes_change_the_same_rows() {
             "INSERT INTO t (id, {}) VALUES (77, #) ON CONFLICT (id) DO UPDATE SET {} = excluded.{}",
             "DELETE FROM t WHERE id = 77 AND {} = #",
         ] {
-            let texts =
-                LITERALS.iter().map(|literal| form.replace("{}", column).replace('#', literal));
+            // The time of a statement is another one each time.
+            let literals = LITERALS.iter().filter(|literal| **literal != "'now'");
+            let texts = literals.map(|literal| form.replace("{}", column).replace('#', literal));
             compare(&mut shared, &mut alone, texts).await;
         }
         compare(&mut shared, &mut alone, std::iter::once(all.clone())).await;
