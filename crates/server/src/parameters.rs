@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StringArray, new_null_array};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
 use thalweg_formats::text::{holds_numerics, numeric_with_own_digits};
@@ -46,7 +47,12 @@ enum Column {
     /// Values of the parameter's type.
     Fitted(ArrayRef),
     /// Values that become numerics, each with its own digits.
-    Numerics { values: ArrayRef, parameter: FieldRef },
+    Numerics {
+        values: ArrayRef,
+        /// Arrays of the type `Null` have none of their own.
+        nulls: Option<NullBuffer>,
+        parameter: FieldRef,
+    },
 }
 
 impl Column {
@@ -58,16 +64,20 @@ impl Column {
         fitted(&column.slice(0, 0), field, parameter)?;
         check_column(column)?;
         let (values, parameter) = (plain(column)?, FieldRef::clone(parameter));
-        Ok(Column::Numerics { values, parameter })
+        Ok(Column::Numerics { nulls: values.logical_nulls(), values, parameter })
     }
 
     fn value(&self, row: usize) -> Result<ScalarValue> {
         match self {
             Column::Fitted(column) => value(column, row),
-            Column::Numerics { values, parameter } => match values.is_null(row) {
-                true => value(&new_null_array(parameter.data_type(), 1), 0),
-                false => value(&numeric_with_own_digits(parameter, &values.slice(row, 1))?, 0),
-            },
+            Column::Numerics { nulls, parameter, .. }
+                if nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) =>
+            {
+                value(&new_null_array(parameter.data_type(), 1), 0)
+            }
+            Column::Numerics { values, parameter, .. } => {
+                value(&numeric_with_own_digits(parameter, &values.slice(row, 1))?, 0)
+            }
         }
     }
 }

@@ -135,6 +135,7 @@ async fn a_value_that_does_not_fit_is_told_of_its_own_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_row_of_a_key_is_asked_for_without_a_plan() {
     let (cluster, mut session) = filled(3).await;
+    let made = cluster.gateway.plan_figures().made;
     let sql = "SELECT item, id FROM orders WHERE id = $1";
     let prepared = session.prepare(sql, &[]).await.unwrap();
     for (key, row) in [(8, Some("item3|8")), (2999, Some("item4|2999")), (4000, None), (-1, None)] {
@@ -156,10 +157,10 @@ async fn the_row_of_a_key_is_asked_for_without_a_plan() {
     assert!(run(&mut session, &prepared, &[8]).await.is_empty());
     done(&mut session, "ROLLBACK").await;
     assert_eq!(run(&mut session, &prepared, &[8]).await, ["new|8"]);
-    assert_eq!(cluster.gateway.plan_figures().made, 0);
+    assert_eq!(cluster.gateway.plan_figures().made, made);
     done(&mut session, "ALTER TABLE orders DROP COLUMN customer").await;
     assert_eq!(run(&mut session, &prepared, &[8]).await, ["new|8"]);
-    assert!(cluster.gateway.plan_figures().made > 0, "another table takes another plan");
+    assert!(cluster.gateway.plan_figures().made > made, "another table takes another plan");
     done(&mut session, "CREATE USER teller").await;
     let mut teller = cluster.gateway.session_as("teller").unwrap();
     let prepared = teller.prepare(sql, &[]).await.unwrap();
