@@ -1,8 +1,13 @@
 """Fixtures of all tests."""
 
+import signal
+
 import pytest
 
 import thalweg
+
+# A shell starts commands in the background with this signal ignored, and their children inherit it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
