@@ -144,7 +144,7 @@ fn number_of(expr: &Expr) -> Option<usize> {
 /// The parameters that a plan determines, in the order of its nodes.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) typed: Vec<(usize, Field)>,
+    pub(super) typed: Typed,
     /// Parameters of operators and functions that are not unique, and the messages about them.
     pub(super) ambiguous: Vec<(Vec<usize>, String)>,
 }
@@ -224,6 +224,9 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
     value.try_as_str().flatten()
 }
 
+/// Parameters by their numbers, with their types.
+type Typed = Vec<(usize, Field)>;
+
 /// A call in place of an operator or a function.
 struct Call<'c> {
     rule: Rule,
@@ -250,7 +253,7 @@ impl<'c> Call<'c> {
     }
 
     /// The types of the parameters, and that of the result.
-    fn inferred(&self) -> Option<(Vec<(usize, Field)>, Option<Field>)> {
+    fn inferred(&self) -> Option<(Typed, Option<Field>)> {
         let found = self.rule.applied(self.name, &self.given)?;
         let typed = self.numbers.iter().zip(&found.arguments).filter(|(number, _)| **number != 0);
         let typed = typed.filter_map(|(number, oid)| Some((*number, field_of(*oid)?))).collect();
