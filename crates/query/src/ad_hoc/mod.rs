@@ -70,7 +70,7 @@ struct Variant {
     prepared: Prepared,
 }
 
-/// What is known of a text.
+/// The way of a text, as far as it is known.
 pub(crate) enum Known {
     /// The text is this statement with these literals.
     Shared(Prepared, Arc<[Parameter]>),

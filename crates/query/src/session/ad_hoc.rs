@@ -81,7 +81,7 @@ impl Session {
     /// Prepares the statement of a shape; `None` if it cannot be shared.
     ///
     /// # Errors
-    /// Those that say nothing of the statement: a cancel, or too little memory.
+    /// A cancel, too little memory, or the end of the server; other errors refuse the statement.
     async fn share(
         &mut self,
         sql: &str,

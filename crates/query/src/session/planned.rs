@@ -156,13 +156,12 @@ impl Session {
         if result.is_err() {
             self.duplicate = transaction.as_ref().and_then(Transaction::duplicate);
         }
-        let done = result?;
-        self.carry_out_setting_requests()?;
-        Ok((done, transaction.expect("a statement leaves its transaction in place")))
+        Ok((result?, transaction.expect("a statement leaves its transaction in place")))
     }
 
-    /// Changes the settings that `set_config` was called for: while the last statement was planned,
-    /// or while its rows came. Outside of a block, a change for the transaction has no effect.
+    /// Changes the settings that `set_config` was called for while the rows of the last statement
+    /// were made. Rows may be made ahead of their delivery, so the end of the statement decides.
+    /// Outside of a block, a change for the transaction has no effect.
     ///
     /// # Errors
     /// If a setting cannot have the value.

@@ -213,6 +213,13 @@ async fn what_changes_is_told() {
             "SELECT set_config('application_name', 'y', false)",
             "T D(y) C(SELECT 1) S(application_name=y) Z(I)",
         ),
+        // A statement that fails changes no setting.
+        (
+            "SELECT set_config('application_name', g::text, false), 1 / (g - 2) \
+             FROM generate_series(1, 3) AS s(g)",
+            "E(22012) Z(I)",
+        ),
+        ("SHOW application_name", "T D(y) C(SHOW) Z(I)"),
     ] {
         assert_eq!(raw.ask(&[query(sql)]).await, expected, "{sql}");
     }

@@ -1,5 +1,6 @@
 //! Numbers to numbers, with the rounding and the ranges that PostgreSQL has.
 
+use std::io::Write as _;
 use std::str::FromStr;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
@@ -154,8 +155,14 @@ fn nearest<T: FromStr>(
     if value.unsigned_abs() <= integers && (0..=powers).contains(&scale) {
         return Ok(quotient(value, i32::from(scale)));
     }
-    let text = format!("{value}e{}", -i32::from(scale));
-    text.parse().map_err(|_| Error::internal("the digits of a numeric are a number"))
+    // A sign, 39 digits and an exponent.
+    let mut text = [0_u8; 48];
+    let mut rest = text.as_mut_slice();
+    let written = write!(rest, "{value}e{}", -i32::from(scale)).is_ok();
+    let length = 48 - rest.len();
+    let number = str::from_utf8(&text[..length]).ok().filter(|_| written);
+    let number = number.and_then(|number| number.parse().ok());
+    number.ok_or_else(|| Error::internal("the digits of a numeric are a number"))
 }
 
 pub(super) fn to_decimal(array: &ArrayRef, target: &ArrowType) -> Result<Option<ArrayRef>> {
