@@ -90,7 +90,7 @@ pub fn run(root: &Path, length: Length) -> Result<(), String> {
         ],
         length,
     )?;
-    let mut test = vec!["test", "--release", "--workspace"];
+    let mut test = vec!["test", "--release", "--workspace", "--no-fail-fast"];
     if length == Length::Long {
         test.extend(["--", "--include-ignored"]);
     }
