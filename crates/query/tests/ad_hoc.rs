@@ -172,6 +172,22 @@ async fn writes_change_the_same_rows() {
     let mut alone = session(&database, "alone", "UTC").await;
     let all = "SELECT * FROM t ORDER BY id".to_owned();
     for column in &COLUMNS[1..] {
+        // The greatest smallint, and a real that is no sum of itself and 1.
+        for session in [&mut shared, &mut alone] {
+            run(session, "UPDATE t SET s = 32767, r = 16777216 WHERE id = 5").await;
+        }
+        for source in ["s", "b", "r", "d", "day"] {
+            for operator in ["+", "-"] {
+                // Sums that a narrow type rounds or does not hold.
+                let texts = ["2", "3", "-1", "16777216", "2147483647"].map(|literal| {
+                    format!(
+                        "UPDATE t SET {column} = {source} {operator} {literal} \
+                         WHERE id = 5 RETURNING {column}"
+                    )
+                });
+                compare(&mut shared, &mut alone, texts.into_iter()).await;
+            }
+        }
         for form in [
             "UPDATE t SET {} = # WHERE id = 3 RETURNING {}",
             "UPDATE t SET {} = {} + # WHERE id = 4",

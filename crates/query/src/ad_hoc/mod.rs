@@ -172,10 +172,12 @@ fn other_values<'a>(
 
 /// True if literals like this one may be values of a parameter of a type: if they mean the same
 /// there.
-pub(crate) fn suits(literal: &LiteralValue, field: &FieldRef) -> bool {
+pub(crate) fn suits(literal: &LiteralValue, parameter: &Parameter, field: &FieldRef) -> bool {
     use DataType::{Date32, Float32, Float64, Int16, Int32, Int64, Timestamp, Utf8View};
     let named = field.metadata().get(TYPE_KEY);
     match (literal, field.data_type()) {
+        // A `smallint` or a `real` and an integer literal have a wider sum than two of the former.
+        (_, Int16 | Float32) if parameter.is_operand => false,
         (LiteralValue::Integer(_), Int16 | Int32 | Int64 | Float32 | Float64)
         | (LiteralValue::String(_), Date32 | Timestamp(..)) => named.is_none(),
         (LiteralValue::String(_), Utf8View) => {

@@ -2,7 +2,8 @@
 //!
 //! A parameter has the type that its place asks for, as a string literal does. So a literal may
 //! become one where its value changes neither the type nor the name of anything: beside a column in
-//! a condition, as a value of an `INSERT`, and as a new value in an `UPDATE`.
+//! a condition, as a value of an `INSERT`, and as a new value in an `UPDATE`. Beside an operator a
+//! parameter has the type of the other operand, and a literal its own: see [`suits`](super::suits).
 
 use std::ops::ControlFlow;
 
@@ -22,6 +23,8 @@ pub(crate) struct Place {
     /// True if a minus before it belongs to its value. The operand of a minus alone would be taken
     /// for a `double precision`.
     pub(crate) is_negated: bool,
+    /// True if it is added to a column or subtracted from one.
+    pub(crate) is_operand: bool,
 }
 
 /// The literals that may become parameters, in the order of the text.
@@ -86,7 +89,9 @@ impl Places {
             Expr::BinaryOp { left, op: BinaryOperator::Plus | BinaryOperator::Minus, right }
                 if is_column(left) && !is_string(right) =>
             {
+                let first = self.0.len();
                 self.add_literal(right);
+                self.0[first..].iter_mut().for_each(|place| place.is_operand = true);
             }
             value => self.add_literal(value),
         }
@@ -129,7 +134,7 @@ impl Places {
             span,
         }) = literal
         {
-            self.0.push(Place { start: span.start, is_negated });
+            self.0.push(Place { start: span.start, is_negated, is_operand: false });
         }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct Parameter {
     pub(crate) literal: usize,
     /// True if the minus before it belongs to its value.
     pub(crate) is_negated: bool,
+    /// True if it is added to a column or subtracted from one.
+    pub(crate) is_operand: bool,
 }
 
 /// The value of a literal.
@@ -268,7 +270,7 @@ mod tests {
         let sql = "\n SELECT a FROM t WHERE b=5 AND c LIKE'x'AND d = - 7 LIMIT 3 ; ";
         let shape = Shape::of(sql).unwrap();
         let text = "SELECT a FROM t WHERE b= $1  AND c LIKE'x'AND d =  $2  LIMIT 3";
-        let parameter = |literal, is_negated| Parameter { literal, is_negated };
+        let parameter = |literal, is_negated| Parameter { literal, is_negated, is_operand: false };
         let parameters = [parameter(0, false), parameter(2, true)];
         assert_eq!(shape.with_parameters(sql, &parameters), text);
     }

@@ -98,7 +98,7 @@ impl Session {
             let Some(prepared) = self.prepared_for_all(&text).await? else { break };
             let fields = prepared.parameters().iter();
             let fits = |(parameter, field): &(&Parameter, &FieldRef)| {
-                suits(&shape.literals[parameter.literal].value, field)
+                suits(&shape.literals[parameter.literal].value, parameter, field)
             };
             let fitting: Vec<Parameter> = parameters
                 .iter()
@@ -134,10 +134,10 @@ fn parameters(sql: &str, shape: &Shape) -> Vec<Parameter> {
     let parsed = parse(statement).unwrap_or_default();
     let [parsed] = parsed.as_slice() else { return Vec::new() };
     let mut positions = SourcePositions::new(statement);
-    let parameter = |Place { start, is_negated }| {
+    let parameter = |Place { start, is_negated, is_operand }| {
         let offset = shape.place.start + positions.offset(start);
         let literal = shape.literals.iter().position(|literal| literal.place.start == offset);
-        literal.map(|literal| Parameter { literal, is_negated })
+        literal.map(|literal| Parameter { literal, is_negated, is_operand })
     };
     places(&parsed.statement).into_iter().filter_map(parameter).collect()
 }
