@@ -137,6 +137,20 @@ tells '\d lists relations' '\| low +\| view' '\| stations +\| table' << 'SQL'
 \d
 SQL
 
+sql << 'SQL' > /dev/null || echo "# the tables with a foreign key could not be made"
+DROP TABLE IF EXISTS readings, gauges;
+CREATE TABLE gauges (id int PRIMARY KEY);
+CREATE TABLE readings (id int PRIMARY KEY, gauge int REFERENCES gauges);
+SQL
+
+tells '\d shows foreign keys' 'FOREIGN KEY \(gauge\) REFERENCES gauges\(id\)' << 'SQL'
+\d readings
+SQL
+
+tells '\d shows who refers to a table' 'TABLE "readings" CONSTRAINT' << 'SQL'
+\d gauges
+SQL
+
 tells '\d describes a table' ' id +\| bigint +\| +\| not null \| generated always as identity' \
     ' name +\| character varying\(40\) +\| +\| not null' ' height +\| numeric\(8,2\) .* 0' \
     ' seen +\| timestamp with time zone' 'PRIMARY KEY.*\(id\)' 'UNIQUE.*\(name\)' 'CHECK' << 'SQL'

@@ -18,7 +18,7 @@ use super::own_expressions;
 use super::rows::parse_query;
 
 /// Functions that give rows, and those that give the same as an array.
-const SET_FUNCTIONS: [(&str, &str); 13] = [
+const SET_FUNCTIONS: [(&str, &str); 14] = [
     ("generate_series", "generate_series"),
     ("generate_subscripts", "array_subscripts"),
     ("json_array_elements", "json_elements"),
@@ -28,6 +28,7 @@ const SET_FUNCTIONS: [(&str, &str); 13] = [
     ("jsonb_array_elements_text", "jsonb_elements_text"),
     ("jsonb_object_keys", "jsonb_keys"),
     ("jsonb_path_query", "jsonb_path_items"),
+    ("pg_partition_ancestors", "partition_ancestors"),
     ("regexp_matches", "regexp_all_matches"),
     ("regexp_split_to_table", "regexp_split_to_array"),
     ("string_to_table", "string_to_array"),

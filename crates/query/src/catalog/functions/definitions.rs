@@ -28,8 +28,9 @@ pub(super) fn functions() -> Vec<Definition> {
         }),
         text("pg_get_function_arguments", 1..=1, arguments),
         text("pg_get_function_identity_arguments", 1..=1, arguments),
+        // `pg_partition_ancestors` gives these as rows; no table has partitions.
         Definition::new(
-            "pg_get_partition_ancestors",
+            "partition_ancestors",
             1..=1,
             Returns::ListOf(SystemType::Registered(Registered::Class)),
             |_| Ok(Value::Null),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Field;
 use arrow::error::ArrowError;
-use thalweg_types::{Column, Identity, TableSchema};
+use thalweg_types::{Column, ColumnId, Identity, TableSchema};
 use thalweg_values::system_types::{type_modifier, type_oid};
 use thalweg_values::types::column_field;
 
@@ -63,6 +63,25 @@ fn of_table(oid: i64, table: &TableSchema, rows: &mut Rows) {
             None => "",
         };
         attribute.push(rows);
+    }
+    dropped(oid, table, rows);
+}
+
+/// The columns that a table has no more. Programs that count columns by their numbers, as `pg_dump`
+/// does, expect them.
+fn dropped(oid: i64, table: &TableSchema, rows: &mut Rows) {
+    let is_there = |id: ColumnId| table.columns.iter().any(|column| column.id == id);
+    for id in (0..table.next_column_id).map(ColumnId).filter(|id| !is_there(*id)) {
+        let number = attribute_number(id);
+        rows.push([
+            ("attrelid", oid.into()),
+            ("attname", format!("........pg.dropped.{number}........").into()),
+            ("atttypid", 0.into()),
+            ("attnum", number.into()),
+            ("attisdropped", true.into()),
+            ("attislocal", true.into()),
+            ("attcollation", 0.into()),
+        ]);
     }
 }
 
